@@ -1,0 +1,6 @@
+#include <cstdio>
+
+int main() {
+  std::puts("berth " BERTH_VERSION);
+  return 0;
+}
