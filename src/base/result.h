@@ -45,7 +45,8 @@ enum class Retry { no, yes };
 
 struct Error {
   Code code = Code::internal;
-  std::string message;  // one sentence for a person: what was tried, on what, what came back, what to do
+  std::string
+      message;  // one sentence for a person: what was tried, on what, what came back, what to do
   Source source = Source::berth;
   Retry retry = Retry::no;
 
@@ -65,7 +66,7 @@ Error system_error(std::string_view what, int errno_value);
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 0; }

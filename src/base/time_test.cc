@@ -11,8 +11,8 @@ TEST(Time, Rfc3339RoundTrip) {
   EXPECT_EQ(parse_rfc3339(to_rfc3339(t)), t);
   EXPECT_EQ(parse_rfc3339("2026-11-30T21:06:05.123+01:00"), t);
   EXPECT_EQ(parse_rfc3339("2026-11-30T20:06:05Z"), from_ms(1796069165000));
-  for (auto bad : {"", "2026", "2026-11-30 20:06:05Z", "2026-11-30T20:06:05", "2026-13-30T20:06:05Z",
-                   "2026-11-30T20:06:05.Z", "2026-11-30T20:06:05+1:00"})
+  for (auto bad : {"", "2026", "2026-11-30 20:06:05Z", "2026-11-30T20:06:05",
+                   "2026-13-30T20:06:05Z", "2026-11-30T20:06:05.Z", "2026-11-30T20:06:05+1:00"})
     EXPECT_EQ(parse_rfc3339(bad), std::nullopt) << bad;
 }
 
@@ -26,7 +26,8 @@ TEST(Time, DurationForms) {
   EXPECT_EQ(parse_duration("1-12"), seconds(129600));
   EXPECT_EQ(parse_duration("2-03:04"), seconds(183840));
   EXPECT_EQ(parse_duration("1-11:59:58"), seconds(129598));
-  for (auto bad : {"", "x", "-5", "5x", "1:2:3:4", "1-", "1:", "99999999999999999999", "9999999999d"})
+  for (auto bad :
+       {"", "x", "-5", "5x", "1:2:3:4", "1-", "1:", "99999999999999999999", "9999999999d"})
     EXPECT_EQ(parse_duration(bad), std::nullopt) << bad;
 }
 

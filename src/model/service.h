@@ -57,11 +57,12 @@ enum class Isolation {
 struct ServiceSpec {
   std::string name;  // as declared, without the owner
   EngineKind engine = EngineKind::command;
-  std::string model;                 // path or id handed to the engine
-  std::vector<std::string> args;     // further engine arguments
-  std::vector<std::string> command;  // engine: command; with placeholders {uds} {port} {host} {model}
-  std::string served_model_name;     // what the engine calls the model; empty: the service's name
-  std::string setup;                 // shell text run in the job before the engine
+  std::string model;              // path or id handed to the engine
+  std::vector<std::string> args;  // further engine arguments
+  std::vector<std::string>
+      command;                    // engine: command; with placeholders {uds} {port} {host} {model}
+  std::string served_model_name;  // what the engine calls the model; empty: the service's name
+  std::string setup;              // shell text run in the job before the engine
   std::map<std::string, std::string> env;
   ResourceSpec resources;
   int replicas = 1;
@@ -78,8 +79,8 @@ struct ServiceSpec {
 struct ServiceRecord {
   enum class Wanted { running, stopped, removed };
 
-  std::string owner;    // user name
-  std::string project;  // who pays
+  std::string owner;        // user name
+  std::string project;      // who pays
   std::string public_name;  // unique; see names.h
   ServiceSpec spec;
   uint64_t generation = 1;  // rises with each change of the spec that replicas must follow

@@ -18,7 +18,9 @@ class Reader {
     return Reader(document, what);
   }
 
-  std::string text(const char* name) { return get<std::string>(name, &Json::is_string, "a string"); }
+  std::string text(const char* name) {
+    return get<std::string>(name, &Json::is_string, "a string");
+  }
   std::string text_or_empty(const char* name) { return has(name) ? text(name) : std::string(); }
   int64_t integer(const char* name) {
     return get<int64_t>(name, &Json::is_number_integer, "an integer");

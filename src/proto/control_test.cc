@@ -73,7 +73,8 @@ TEST(Control, HeartbeatsAndEnds) {
 }
 
 TEST(Control, NeverThrowsOnWrongTypes) {
-  for (auto body : {"", "[]", "{}", "{\"v\":1}", "{\"v\":1,\"state\":7}", "null", "{\"v\":\"1\"}"}) {
+  for (auto body :
+       {"", "[]", "{}", "{\"v\":1}", "{\"v\":1,\"state\":7}", "null", "{\"v\":\"1\"}"}) {
     EXPECT_FALSE(parse_register_request(body).ok()) << body;
     EXPECT_FALSE(parse_heartbeat_request(body).ok()) << body;
     EXPECT_FALSE(parse_end_report(body).ok()) << body;

@@ -31,9 +31,9 @@ struct alignas(64) ReplicaLoad {
 // A replica that takes requests.
 struct Target {
   std::string lease_id;
-  std::string address;        // "host:port" of the agent's front, or "unix:/path"
-  std::string secret;         // shown to the front as a bearer token
-  std::string served_model;   // what the engine calls the model
+  std::string address;       // "host:port" of the agent's front, or "unix:/path"
+  std::string secret;        // shown to the front as a bearer token
+  std::string served_model;  // what the engine calls the model
   EngineKind engine = EngineKind::command;
   Duration idle_limit = seconds(4);  // pooled connections are closed before the peer does
   std::shared_ptr<ReplicaLoad> load;
@@ -50,7 +50,7 @@ struct Route {
   std::string project;
   AccessSpec access;
   ServiceStatus status = ServiceStatus::starting;
-  std::string status_text;   // for people, in the 503: "waiting: Resources since 3m05s"
+  std::string status_text;  // for people, in the 503: "waiting: Resources since 3m05s"
   Duration retry_after = seconds(10);
   std::optional<int64_t> context_length;
   Instant created_at{};
@@ -95,7 +95,8 @@ class KeyTable {
     std::optional<Instant> expires_at;
   };
   // `entries`: SHA-256 hex digest of the key -> who it is. Revoked keys are left out.
-  explicit KeyTable(std::unordered_map<std::string, Entry> entries) : entries_(std::move(entries)) {}
+  explicit KeyTable(std::unordered_map<std::string, Entry> entries)
+      : entries_(std::move(entries)) {}
 
   // nullptr: unknown or expired; the caller cannot tell which.
   const Entry* find(const std::string& digest, Instant now) const;

@@ -29,7 +29,8 @@ struct JobRequest {
   std::string log_path;  // standard output and error, absolute; its folder exists and is writable
   std::string work_dir;  // absolute
   std::string run_as;    // user name; empty: the daemon's own user
-  Duration signal_lead = seconds(0);  // SIGUSR1 to the steps this long before the time limit; 0: none
+  Duration signal_lead =
+      seconds(0);  // SIGUSR1 to the steps this long before the time limit; 0: none
 };
 
 // Whose job an id is, and where it runs: what a registration is checked against.
@@ -54,7 +55,7 @@ enum class CancelMode {
 struct Finding {
   enum class Level { ok, warning, problem };
   Level level = Level::ok;
-  std::string what;  // "slurmctld answers"
+  std::string what;    // "slurmctld answers"
   std::string detail;  // what was seen and what to do
 };
 

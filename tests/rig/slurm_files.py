@@ -36,9 +36,48 @@ class Shape:
         return [self.prefix + node[0] for node in NODES]
 
 
-def slurm_conf(shape):
+TIMERS = {
+    "MessageTimeout": 10,
+    "SlurmctldTimeout": 30,
+    "SlurmdTimeout": 15,
+    "InactiveLimit": 0,
+    "KillWait": 5,
+    "UnkillableStepTimeout": 30,
+    "MinJobAge": 60,
+    "OverTimeLimit": 0,
+    "WaitTime": 0,
+    "CompleteWait": 0,
+    "BatchStartTimeout": 10,
+}
+
+# 0.4 to 0.6 s from sbatch to the script's first line.
+SCHEDULING = {
+    "SchedulerType": "sched/backfill",
+    "SchedulerParameters":
+        "sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1,bf_continue,"
+        "bf_window=1440,bf_resolution=60,default_queue_depth=1000,bf_max_job_test=1000,"
+        "preempt_youngest_first,preempt_reorder_count=1",
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_Core_Memory",
+    "DefMemPerCPU": 100,
+    "PriorityType": "priority/multifactor",
+    "PriorityWeightQOS": 10000,
+    "PriorityWeightAge": 100,
+    "PriorityWeightFairshare": 1000,
+    "PriorityWeightPartition": 1000,
+    "MaxArraySize": 10001,
+    "MaxJobCount": 20000,
+    "GresTypes": "gpu",
+    "JobRequeue": 1,
+    "PreemptMode": "REQUEUE",
+    "PreemptExemptTime": "00:00:00",
+}
+
+
+def daemons(shape):
+    """Who the daemons are, where they listen and where they write."""
     d, on = shape.dir, shape.cgroups
-    s = {
+    return {
         "ClusterName": "berth",
         "SlurmctldHost": "localhost",
         "SlurmctldPort": shape.port,
@@ -67,55 +106,29 @@ def slurm_conf(shape):
         "ReturnToService": 2,
         "SlurmdParameters": "config_overrides",  # lets a node claim more than the machine has
         "LaunchParameters": "use_interactive_step",
-        # Quick timers.
-        "MessageTimeout": 10,
-        "SlurmctldTimeout": 30,
-        "SlurmdTimeout": 15,
-        "InactiveLimit": 0,
-        "KillWait": 5,
-        "UnkillableStepTimeout": 30,
-        "MinJobAge": 60,
-        "OverTimeLimit": 0,
-        "WaitTime": 0,
-        "CompleteWait": 0,
-        "BatchStartTimeout": 10,
-        # Quick scheduling: 0.4 to 0.6 s from sbatch to the script's first line.
-        "SchedulerType": "sched/backfill",
-        "SchedulerParameters":
-            "sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1,bf_continue,"
-            "bf_window=1440,bf_resolution=60,default_queue_depth=1000,bf_max_job_test=1000,"
-            "preempt_youngest_first,preempt_reorder_count=1",
-        "SelectType": "select/cons_tres",
-        "SelectTypeParameters": "CR_Core_Memory",
-        "DefMemPerCPU": 100,
-        "PriorityType": "priority/multifactor",
-        "PriorityWeightQOS": 10000,
-        "PriorityWeightAge": 100,
-        "PriorityWeightFairshare": 1000,
-        "PriorityWeightPartition": 1000,
-        "MaxArraySize": 10001,
-        "MaxJobCount": 20000,
-        "GresTypes": "gpu",
-        "JobRequeue": 1,
         "PreemptType": "preempt/qos" if shape.accounting else "preempt/partition_prio",
-        "PreemptMode": "REQUEUE",
-        "PreemptExemptTime": "00:00:00",
+    } | ({"PluginDir": shape.plugin_dir} if shape.plugin_dir else {})
+
+
+def accounting(shape):
+    return {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": "localhost",
+        "AccountingStoragePort": shape.port + 1,
+        # Else connections to slurmdbd use the machine's default munge socket.
+        "AccountingStoragePass": f"{shape.dir}/run/munge.sock",
+        "AccountingStorageTRES": TRES,
+        "AccountingStorageEnforce": "associations,limits,qos,safe",
+        "AccountingStoreFlags": "job_script,job_env,job_comment",
     }
-    if shape.plugin_dir:
-        s["PluginDir"] = shape.plugin_dir
+
+
+def slurm_conf(shape):
+    settings = daemons(shape) | TIMERS | SCHEDULING
     if shape.accounting:
-        s |= {
-            "AccountingStorageType": "accounting_storage/slurmdbd",
-            "AccountingStorageHost": "localhost",
-            "AccountingStoragePort": shape.port + 1,
-            # Else connections to slurmdbd use the machine's default munge socket.
-            "AccountingStoragePass": f"{d}/run/munge.sock",
-            "AccountingStorageTRES": TRES,
-            "AccountingStorageEnforce": "associations,limits,qos,safe",
-            "AccountingStoreFlags": "job_script,job_env,job_comment",
-        }
-    s |= shape.settings
-    lines = [f"{key}={value}" for key, value in s.items() if value != ""]
+        settings |= accounting(shape)
+    settings |= shape.settings
+    lines = [f"{key}={value}" for key, value in settings.items() if value != ""]
     for i, (name, cpus, memory, gres, feature) in enumerate(NODES):
         lines.append(f"NodeName={shape.prefix}{name} NodeHostname=localhost NodeAddr=127.0.0.1 "
                      f"Port={shape.port + 11 + i} CPUs={cpus} RealMemory={memory} "
