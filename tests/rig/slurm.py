@@ -406,10 +406,9 @@ class Cluster:
             subprocess.run(["cp", "-a", cache, data], check=True)
             fresh = False
         elif fresh:
-            os.makedirs(data)
-            shutil.chown(data, "mysql", "mysql")
+            os.makedirs(data, mode=0o700)
             with open(f"{d}/log/install-db.log", "w") as log:
-                subprocess.run(["mariadb-install-db", "--no-defaults", "--user=mysql",
+                subprocess.run(["mariadb-install-db", "--no-defaults", "--user=root",
                                 f"--datadir={data}", "--skip-test-db", "--innodb-log-file-size=8M",
                                 "--auth-root-authentication-method=normal"],
                                stdout=log, stderr=log, check=True)
@@ -435,10 +434,9 @@ class Cluster:
     def _start_mariadb(self):
         d = self.dir
         os.makedirs(f"{d}/run/mysqld", mode=0o700, exist_ok=True)
-        shutil.chown(f"{d}/run/mysqld", "mysql", "mysql")
         sock = f"{d}/run/mysqld/mysqld.sock"
         child = subprocess.Popen(
-            ["mariadbd", "--no-defaults", "--user=mysql", f"--datadir={d}/mysql",
+            ["mariadbd", "--no-defaults", "--user=root", f"--datadir={d}/mysql",
              f"--socket={sock}", "--skip-networking", f"--pid-file={d}/run/mysqld/pid",
              "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=8M", "--skip-log-bin",
              "--innodb-lock-wait-timeout=900", "--innodb-flush-log-at-trx-commit=0",
