@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "model/job.h"
 
@@ -59,8 +61,21 @@ struct StopIntent {
   std::optional<Instant> drain_asked_at;
   std::optional<Instant> cancel_sent_at;  // the last time scancel was sent; retried until ended
   int cancel_attempts = 0;
+  EndCause cause = EndCause::stopped;  // what the end will be called when this stop brings it about
 
   bool operator==(const StopIntent&) const = default;
+};
+
+// What the agent said of its end, the last thing before it went (proto::EndReport). Kept in the
+// record so that it survives a crash; the end itself is believed once the scheduler agrees.
+struct AgentEnd {
+  Instant at{};
+  EndCause cause = EndCause::completed;
+  std::string detail;
+  std::optional<int> exit_code;  // the engine's
+  std::optional<int> signal;
+
+  bool operator==(const AgentEnd&) const = default;
 };
 
 struct ReplicaRecord {
@@ -69,12 +84,15 @@ struct ReplicaRecord {
   uint64_t generation = 0;
   uint64_t restart_nonce = 0;
   ReplicaState state = ReplicaState::submitted;
+  Instant state_since{};  // when `state` was last changed
 
   Instant intended_at{};
   SubmitState submit = SubmitState::intended;
   std::optional<Instant> submit_sent_at;  // when the last sbatch was started
   int submit_attempts = 0;
   std::string submit_error;  // the scheduler's words at the last refusal or failure
+  std::optional<Code> refused_code;  // with submit == refused: what kind of no it was
+  std::vector<std::string> exclude_nodes;  // besides the spec's: jobs failed to launch there
 
   JobRef job;
   int restarts = 0;  // requeues seen
@@ -90,8 +108,9 @@ struct ReplicaRecord {
   std::string lease_id;
 
   std::optional<StopIntent> stop;
+  std::optional<AgentEnd> agent_end;
 
-  std::optional<Instant> ended_at;
+  std::optional<Instant> ended_at;  // absent in an ended record: not known yet (provisional)
   std::optional<EndCause> end_cause;
   std::string end_detail;  // for people
   std::optional<int> exit_code;

@@ -20,4 +20,17 @@ std::optional<EngineKind> parse_engine_kind(std::string_view text) {
   return std::nullopt;
 }
 
+std::string_view to_string(ServiceStatus status) {
+  switch (status) {
+    case ServiceStatus::ready: return "ready";
+    case ServiceStatus::degraded: return "degraded";
+    case ServiceStatus::starting: return "starting";
+    case ServiceStatus::waiting: return "waiting";
+    case ServiceStatus::asleep: return "asleep";
+    case ServiceStatus::failed: return "failed";
+    case ServiceStatus::stopped: return "stopped";
+  }
+  return "failed";
+}
+
 }  // namespace berth

@@ -17,6 +17,11 @@ enum class EngineKind { vllm, sglang, llama_server, tei, command };
 std::string_view to_string(EngineKind kind);  // "vllm", "sglang", "llama-server", "tei", "command"
 std::optional<EngineKind> parse_engine_kind(std::string_view text);
 
+// Derived from a service's replicas, never stored.
+enum class ServiceStatus { ready, degraded, starting, waiting, asleep, failed, stopped };
+
+std::string_view to_string(ServiceStatus status);
+
 // What the replica's job asks Slurm for. Absent members are left to the site's defaults.
 struct ResourceSpec {
   std::string partition;

@@ -11,19 +11,6 @@ bool holds(const std::vector<std::string>& list, const std::string& name) {
 
 }  // namespace
 
-std::string_view to_string(ServiceStatus status) {
-  switch (status) {
-    case ServiceStatus::ready: return "ready";
-    case ServiceStatus::degraded: return "degraded";
-    case ServiceStatus::starting: return "starting";
-    case ServiceStatus::waiting: return "waiting";
-    case ServiceStatus::asleep: return "asleep";
-    case ServiceStatus::failed: return "failed";
-    case ServiceStatus::stopped: return "stopped";
-  }
-  return "failed";
-}
-
 bool may_use(const Route& route, const Caller& caller) {
   if (caller.role == Caller::Role::operator_ || route.access.scope == AccessSpec::Scope::everybody)
     return true;

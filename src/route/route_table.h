@@ -39,10 +39,8 @@ struct Target {
   std::shared_ptr<ReplicaLoad> load;
 };
 
-// Derived from a service's replicas, never stored.
-enum class ServiceStatus { ready, degraded, starting, waiting, asleep, failed, stopped };
-
-std::string_view to_string(ServiceStatus status);
+using berth::ServiceStatus;
+using berth::to_string;
 
 struct Route {
   std::string public_name;

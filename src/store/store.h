@@ -43,10 +43,13 @@ struct EventRecord {
   bool operator==(const EventRecord&) const = default;
 };
 
+// How many ended replicas of a service the working set keeps (the store keeps them all).
+inline constexpr size_t kEndedInSnapshot = 20;
+
 // Everything the controller works on, loaded at start.
 struct Snapshot {
   std::map<std::string, ServiceRecord> services;  // by public name
-  std::map<std::string, ReplicaRecord> replicas;  // by key; ended ones only for a while
+  std::map<std::string, ReplicaRecord> replicas;  // by key; of the ended, the newest few a service
   std::map<std::string, LeaseRecord> leases;      // by id
   std::map<std::string, KeyRecord> keys;          // by id
   std::map<std::string, GrantRecord> grants;      // by name
