@@ -15,7 +15,7 @@ missing: alice and bob (account gaia; bob also vesta), svc-berth (infra, gaia, v
 an account nowhere). DIR/shared is the directory all jobs see; users other than root must be able
 to reach DIR. With --accounting the ready database is kept in BERTH_RIG_CACHE (default
 /var/tmp/berth-rig) so that the next start takes seconds. --root DIR uses the Slurm of another
-Debian that tools/dev/trixie prepared there; its commands are then in DIR/bin of the cluster.
+Debian that tools/dev/trixie prepared there; its commands are in DIR/berth.
 
 Needs root: the jobs run as several users. As a module: Cluster(dir, ...).up() / .down().
 Errors are RigError with the ends of the daemons' logs.
@@ -143,7 +143,7 @@ class Cluster:
     # ---- using it -----------------------------------------------------------------------------
 
     def path(self):
-        return (f"{self.dir}/bin:" if self.root else "") + PATH
+        return (f"{self.root}/berth:" if self.root else "") + PATH
 
     def env(self, user="root"):
         """The whole environment of a command: nothing of the caller's gets in."""
@@ -310,15 +310,13 @@ class Cluster:
 
     def _write_files(self):
         d = self.dir
-        for name in ("", "etc", "run", "log", "state", "spool", "dev", "munge", "bin", "shared"):
+        for name in ("", "etc", "run", "log", "state", "spool", "dev", "munge", "shared"):
             os.makedirs(f"{d}/{name}", exist_ok=True)
             os.chmod(f"{d}/{name}", 0o755)
         self._write("cluster.json", json.dumps({"root": self.root, "shape": asdict(self.shape)}))
         os.chmod(self.shared, 0o1777)
         for node in self.shape.nodes():
             os.makedirs(f"{d}/spool/{node}", exist_ok=True)
-        if self.root:
-            self._wrap_root()
         if not os.path.exists(f"{d}/munge/munge.key"):
             self._write("munge/munge.key", os.urandom(1024), 0o600)
         # Character devices of nvidia's major number: open() fails with ENXIO where allowed and
@@ -331,16 +329,6 @@ class Cluster:
         self._write("etc/cgroup.conf", files.cgroup_conf(self.shape))
         if self.shape.accounting:
             self._write("etc/slurmdbd.conf", files.slurmdbd_conf(self.shape), 0o600)
-
-    def _wrap_root(self):
-        """Commands of another Debian's Slurm, started through that Debian's own loader."""
-        for folder in ("usr/bin", "usr/sbin"):
-            for name in os.listdir(f"{self.root}/{folder}"):
-                if name.startswith(("slurm", "s")) and os.path.exists(
-                        f"{self.root}/berth/{name}"):
-                    link = f"{self.dir}/bin/{name}"
-                    if not os.path.lexists(link):
-                        os.symlink(f"{self.root}/berth/{name}", link)
 
     def _write(self, name, data, mode=0o644):
         data = data.encode() if isinstance(data, str) else data
@@ -365,7 +353,7 @@ class Cluster:
         else:
             argv = ["slurmd", "-N", daemon.removeprefix("slurmd-")]
             if self.root:
-                argv += ["-d", f"{d}/bin/slurmstepd"]
+                argv += ["-d", f"{self.root}/berth/slurmstepd"]
         env = self.env() | {"MYSQL_UNIX_PORT": f"{d}/run/mysqld/mysqld.sock"}
         with open(f"{d}/log/start.log", "a") as log:
             rc = subprocess.run([shutil.which(argv[0], path=self.path()) or argv[0], *argv[1:]],
@@ -539,7 +527,7 @@ def main():
                         prefix=a.prefix, settings=settings).up(a.keep)
             print(f"{time.monotonic() - c.started:.1f} s", file=sys.stderr)
             if c.root:
-                print(f"export PATH={c.dir}/bin:$PATH")
+                print(f"export PATH={c.root}/berth:$PATH")
             print(f"export SLURM_CONF={c.conf}")
             return 0
         c = Cluster.load(a.dir)
