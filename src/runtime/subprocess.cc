@@ -249,7 +249,7 @@ bool Process::signal_group(int signal) { return kill(-pid_, signal) == 0; }
 
 bool Process::signal_leader(int signal) { return !status_ && kill(pid_, signal) == 0; }
 
-// ---- run_command ----------------------------------------------------------------------------
+// ---- run_to_end ----------------------------------------------------------------------------
 
 namespace {
 
@@ -311,7 +311,7 @@ Task<void> feed_input(Loop& loop, int fd, const std::string& bytes, Duration dea
 
 }  // namespace
 
-Task<Result<CommandResult>> run_command(Loop& loop, Command command) {
+Task<Result<ChildOutput>> run_to_end(Loop& loop, ChildCommand command) {
   Pipe in, out, err;
   bool has_input = !command.stdin_bytes.empty();
   if (!out.open() || !err.open() || (has_input && !in.open()))
@@ -342,7 +342,7 @@ Task<Result<CommandResult>> run_command(Loop& loop, Command command) {
   scope.spawn(stdout_reader.read_all());
   scope.spawn(stderr_reader.read_all());
 
-  CommandResult result;
+  ChildOutput result;
   Wait limited{nullptr, &deadline};
   auto status = co_await process->wait(limited);
   if (!status) {

@@ -1,12 +1,13 @@
-// Child processes: a command with its output, and a long-running process.
+// Child processes for coroutines: a command with its output, and a long-running process.
+// (command.h runs a command too, but blocks its thread.)
 //
 // Both start in a process group of their own with default signal actions, an empty signal mask and
 // no descriptors but 0, 1 and 2. The environment is exactly what is given; nothing is inherited.
 // The child is made by vfork, so the size of this process does not matter and no page is copied.
 //
-// run_command(): runs argv to its end, or kills its group (SIGKILL) at the deadline. Output beyond
+// run_to_end(): runs argv to its end, or kills its group (SIGKILL) at the deadline. Output beyond
 // the caps is read and dropped, and said so. A command that could not be started (no such file) is
-// an Error; one that failed is a CommandResult.
+// an Error; one that failed is a ChildOutput.
 // Process: start, wait through a pidfd in the loop (a waiting thread on kernels without), signal
 // the group. Its destructor kills the group and reaps, unless release() was called.
 //
@@ -27,7 +28,7 @@
 
 namespace berth::runtime {
 
-struct Command {
+struct ChildCommand {
   std::vector<std::string> argv;  // argv[0] with a slash is a path; else looked up in env's PATH
   std::vector<std::string> env;   // "NAME=value"
   std::string cwd;                // empty: ours
@@ -44,7 +45,7 @@ struct ExitStatus {
   std::string to_string() const;  // "exit status 3", "signal 9 (Killed)"
 };
 
-struct CommandResult {
+struct ChildOutput {
   ExitStatus status;
   std::string out;
   std::string err;
@@ -54,7 +55,7 @@ struct CommandResult {
 };
 
 // Errors: not_found, permission_denied (could not be executed), internal.
-Task<Result<CommandResult>> run_command(Loop& loop, Command command);
+Task<Result<ChildOutput>> run_to_end(Loop& loop, ChildCommand command);
 
 enum class ProcessGroup { own, session };  // a new group, or a new session (setsid)
 

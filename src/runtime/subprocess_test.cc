@@ -10,83 +10,83 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Command shell(std::string script) {
-  Command c;
+ChildCommand shell(std::string script) {
+  ChildCommand c;
   c.argv = {"/bin/sh", "-c", std::move(script)};
   c.env = {"PATH=/usr/bin:/bin", "ONLY=this"};
   return c;
 }
 
-TEST(RunCommand, GivesStatusAndBothOutputs) {
+TEST(RunToEnd, GivesStatusAndBothOutputs) {
   Loop loop;
-  auto r = loop.run_until(run_command(loop, shell("echo out; echo err >&2; exit 3")));
+  auto r = loop.run_until(run_to_end(loop, shell("echo out; echo err >&2; exit 3")));
   ASSERT_TRUE(r.ok());
   EXPECT_EQ(r->out, "out\n");
   EXPECT_EQ(r->err, "err\n");
   EXPECT_EQ(r->status.code, 3);
   EXPECT_FALSE(r->timed_out);
-  auto killed = loop.run_until(run_command(loop, shell("kill -9 $$")));
+  auto killed = loop.run_until(run_to_end(loop, shell("kill -9 $$")));
   EXPECT_EQ(killed->status.signal, SIGKILL);
   EXPECT_EQ(killed->status.to_string(), "signal 9 (Killed)");
 }
 
-TEST(RunCommand, PassesExactlyTheEnvironmentAndNoDescriptors) {
+TEST(RunToEnd, PassesExactlyTheEnvironmentAndNoDescriptors) {
   setenv("http_proxy", "http://127.0.0.1:9", 1);
   int leak = open("/dev/null", O_RDONLY);  // not close-on-exec
   Loop loop;
-  Command c = shell("env | grep -v '^_=' | grep -v ^PWD= | sort; ls /proc/$$/fd");
-  auto r = loop.run_until(run_command(loop, std::move(c)));
+  ChildCommand c = shell("env | grep -v '^_=' | grep -v ^PWD= | sort; ls /proc/$$/fd");
+  auto r = loop.run_until(run_to_end(loop, std::move(c)));
   close(leak);
   unsetenv("http_proxy");
   EXPECT_EQ(r->out, "ONLY=this\nPATH=/usr/bin:/bin\n0\n1\n2\n");
 }
 
-TEST(RunCommand, FeedsStandardInput) {
+TEST(RunToEnd, FeedsStandardInput) {
   Loop loop;
-  Command c = shell("wc -c");
+  ChildCommand c = shell("wc -c");
   c.stdin_bytes.assign(1'000'000, 'x');
-  EXPECT_EQ(std::stoi(loop.run_until(run_command(loop, std::move(c)))->out), 1'000'000);
-  Command ignores = shell("exec 0<&-; echo done");
+  EXPECT_EQ(std::stoi(loop.run_until(run_to_end(loop, std::move(c)))->out), 1'000'000);
+  ChildCommand ignores = shell("exec 0<&-; echo done");
   ignores.stdin_bytes.assign(1'000'000, 'x');
-  EXPECT_EQ(loop.run_until(run_command(loop, std::move(ignores)))->out, "done\n");
+  EXPECT_EQ(loop.run_until(run_to_end(loop, std::move(ignores)))->out, "done\n");
 }
 
-TEST(RunCommand, KillsTheWholeGroupAtTheDeadline) {
+TEST(RunToEnd, KillsTheWholeGroupAtTheDeadline) {
   Loop loop;
-  Command c = shell("trap '' TERM; echo begun; (sleep 600) & sleep 600");
+  ChildCommand c = shell("trap '' TERM; echo begun; (sleep 600) & sleep 600");
   c.deadline = milliseconds(300);
   auto begin = std::chrono::steady_clock::now();
-  auto r = loop.run_until(run_command(loop, std::move(c)));
+  auto r = loop.run_until(run_to_end(loop, std::move(c)));
   EXPECT_TRUE(r->timed_out);
   EXPECT_EQ(r->status.signal, SIGKILL);
   EXPECT_EQ(r->out, "begun\n");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
 }
 
-TEST(RunCommand, CapsOutputAndSaysSo) {
+TEST(RunToEnd, CapsOutputAndSaysSo) {
   Loop loop;
-  Command c = shell("yes | head -c 100000");
+  ChildCommand c = shell("yes | head -c 100000");
   c.max_stdout = 1000;
-  auto r = loop.run_until(run_command(loop, std::move(c)));
+  auto r = loop.run_until(run_to_end(loop, std::move(c)));
   EXPECT_EQ(r->out.size(), 1000u);
   EXPECT_TRUE(r->out_truncated);
   EXPECT_TRUE(r->status.success());
 }
 
-TEST(RunCommand, SaysWhyItCouldNotStart) {
+TEST(RunToEnd, SaysWhyItCouldNotStart) {
   Loop loop;
-  Command c;
+  ChildCommand c;
   c.argv = {"no-such-command-of-berth"};
   c.env = {"PATH=/usr/bin:/bin"};
-  auto r = loop.run_until(run_command(loop, c));
+  auto r = loop.run_until(run_to_end(loop, c));
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().code, Code::not_found);
   c.argv = {"/etc/passwd"};
-  r = loop.run_until(run_command(loop, c));
+  r = loop.run_until(run_to_end(loop, c));
   EXPECT_EQ(r.error().code, Code::permission_denied);
   c.argv = {"/bin/true"};
   c.cwd = "/nonexistent";
-  r = loop.run_until(run_command(loop, c));
+  r = loop.run_until(run_to_end(loop, c));
   EXPECT_NE(r.error().message.find("change directory"), std::string::npos);
 }
 

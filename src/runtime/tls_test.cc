@@ -18,7 +18,7 @@ struct Certificate {
     std::filesystem::create_directories(dir);
     cert = dir / "cert.pem";
     key = dir / "key.pem";
-    Command c;
+    ChildCommand c;
     c.argv = {"openssl",
               "req",
               "-x509",
@@ -39,7 +39,7 @@ struct Certificate {
               "subjectAltName=DNS:localhost,IP:127.0.0.1"};
     c.env = {"PATH=/usr/bin:/bin"};
     Loop loop;
-    auto r = loop.run_until(run_command(loop, c));
+    auto r = loop.run_until(run_to_end(loop, c));
     CHECK(r.ok() && r->status.success());
   }
   ~Certificate() { std::filesystem::remove_all(dir); }
