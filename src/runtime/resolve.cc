@@ -32,8 +32,9 @@ Result<std::vector<Address>> resolve_now(const std::string& text) {
 
 Task<Result<std::vector<Address>>> resolve(BlockingPool& pool, std::string text) {
   auto numeric = Address::parse(text);
-  if (numeric.ok()) co_return std::vector<Address>{*numeric};
-  co_return co_await pool.run([text] { return resolve_now(text); });
+  if (numeric.ok()) co_return std::vector<Address>(1, *numeric);
+  auto look_up = [text] { return resolve_now(text); };
+  co_return co_await pool.run(look_up);
 }
 
 }  // namespace berth::runtime
