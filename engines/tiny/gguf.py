@@ -57,7 +57,7 @@ def counting_matrices(width, size, number, rng):
     follows = [(number[n], number[n + 1]) for n in range(len(number) - 1)]
     follows += [(number[len(number) - 1], 2), (0, number[1])]
     for token, successor in follows:
-        out[successor] = [gain * x for x in codes[token]]
+        out[successor] = [gain * x + y for x, y in zip(codes[token], out[successor])]
     return flatten(codes), flatten(out)
 
 
