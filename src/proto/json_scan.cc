@@ -1,0 +1,482 @@
+#include "proto/json_scan.h"
+
+#include <simdjson.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace berth::proto {
+namespace {
+
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// The first byte at or after `p` that is a quote, a backslash or a control character.
+inline const char* find_special(const char* p, const char* end) {
+#if defined(__SSE2__)
+  const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
+  const __m128i limit = _mm_set1_epi8(0x1f);
+  while (end - p >= 16) {
+    __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    __m128i hit = _mm_or_si128(_mm_cmpeq_epi8(block, quote), _mm_cmpeq_epi8(block, slash));
+    hit = _mm_or_si128(hit, _mm_cmpeq_epi8(_mm_min_epu8(block, limit), block));
+    if (int mask = _mm_movemask_epi8(hit)) return p + __builtin_ctz(static_cast<unsigned>(mask));
+    p += 16;
+  }
+#endif
+  while (p < end && *p != '"' && *p != '\\' && static_cast<unsigned char>(*p) >= 0x20) ++p;
+  return p;
+}
+
+// Walks one value. Pointers rather than offsets: this is the hot loop of every request.
+class Walker {
+ public:
+  Walker(std::string_view text, int max_depth)
+      : begin_(text.data()), end_(text.data() + text.size()), max_depth_(max_depth) {}
+
+  const char* space(const char* p) const {
+    while (p < end_ && is_space(*p)) ++p;
+    return p;
+  }
+
+  // `p` is after the opening quote; returns one past the closing one.
+  const char* string(const char* p, bool* escaped) {
+    for (;;) {
+      p = find_special(p, end_);
+      if (p == end_) return fail(p, "the text ends inside a string");
+      if (*p == '"') return p + 1;
+      if (*p != '\\') return fail(p, "control character in a string");
+      if (escaped) *escaped = true;
+      if (!(p = escape(p))) return nullptr;
+    }
+  }
+
+  const char* value(const char* p, JsonKind* kind) {
+    std::array<bool, kJsonMaxDepth> in_object;  // NOLINT: filled as depth grows
+    int depth = 0;
+    for (;;) {
+      p = space(p);
+      if (p == end_) return fail(p, "the text ends where a value should be");
+      JsonKind here = JsonKind::null;
+      bool opened = false;
+      switch (*p) {
+        case '"':
+          here = JsonKind::string;
+          p = string(p + 1, nullptr);
+          break;
+        case '{':
+        case '[':
+          here = *p == '{' ? JsonKind::object : JsonKind::array;
+          if (depth >= max_depth_) return fail(p, "nested too deeply");
+          in_object[static_cast<size_t>(depth++)] = *p == '{';
+          opened = true;
+          ++p;
+          break;
+        default:
+          p = scalar(p, here);
+      }
+      if (!p) return nullptr;
+      if (kind) *kind = here;
+      kind = nullptr;  // the first value is the one asked for
+      if (opened) {
+        p = space(p);
+        const bool object = in_object[static_cast<size_t>(depth - 1)];
+        if (p < end_ && *p == (object ? '}' : ']')) {
+          ++p;
+          --depth;
+        } else if (object) {
+          if (!(p = key(p))) return nullptr;
+          continue;
+        } else {
+          continue;
+        }
+      }
+      bool another = false;
+      while (depth > 0 && !another) {
+        p = space(p);
+        if (p == end_) return fail(p, "the text ends inside an object or array");
+        const bool object = in_object[static_cast<size_t>(depth - 1)];
+        if (*p == ',') {
+          another = true;
+          ++p;
+          if (object && !(p = key(p))) return nullptr;
+        } else if (*p == (object ? '}' : ']')) {
+          ++p;
+          --depth;
+        } else {
+          return fail(p, object ? "expected a comma or a closing brace"
+                                : "expected a comma or a closing bracket");
+        }
+      }
+      if (!another) return p;
+    }
+  }
+
+  JsonFault fault() const { return {static_cast<size_t>(at_ - begin_), what_}; }
+
+ private:
+  const char* fail(const char* p, const char* what) {
+    at_ = p;
+    what_ = what;
+    return nullptr;
+  }
+
+  // A key and its colon.
+  const char* key(const char* p) {
+    p = space(p);
+    if (p == end_ || *p != '"') return fail(p, "expected a key in quotes");
+    if (!(p = string(p + 1, nullptr))) return nullptr;
+    p = space(p);
+    if (p == end_ || *p != ':') return fail(p, "expected a colon");
+    return p + 1;
+  }
+
+  // `p` is at the backslash.
+  const char* escape(const char* p) {
+    if (end_ - p < 2) return fail(end_, "the text ends inside a string");
+    switch (p[1]) {
+      case '"':
+      case '\\':
+      case '/':
+      case 'b':
+      case 'f':
+      case 'n':
+      case 'r':
+      case 't':
+        return p + 2;
+      case 'u':
+        for (int i = 2; i < 6; ++i)
+          if (p + i >= end_ || hex_value(p[i]) < 0) return fail(p, "broken \\u escape");
+        return p + 6;
+      default:
+        return fail(p, "unknown escape in a string");
+    }
+  }
+
+  const char* scalar(const char* p, JsonKind& kind) {
+    auto literal = [&](std::string_view word) {
+      return static_cast<size_t>(end_ - p) >= word.size() &&
+                     std::memcmp(p, word.data(), word.size()) == 0
+                 ? p + word.size()
+                 : fail(p, "expected a value");
+    };
+    switch (*p) {
+      case 't':
+        kind = JsonKind::boolean;
+        return literal("true");
+      case 'f':
+        kind = JsonKind::boolean;
+        return literal("false");
+      case 'n':
+        kind = JsonKind::null;
+        return literal("null");
+      default:
+        kind = JsonKind::number;
+        return number(p);
+    }
+  }
+
+  const char* digits(const char* p) const {
+    while (p < end_ && is_digit(*p)) ++p;
+    return p;
+  }
+
+  const char* number(const char* p) {
+    const char* start = p;
+    if (*p == '-') ++p;
+    if (p == end_ || !is_digit(*p)) return fail(start, "expected a value");
+    if (*p == '0')
+      ++p;
+    else
+      p = digits(p);
+    if (p < end_ && *p == '.') {
+      const char* fraction = ++p;
+      if ((p = digits(p)) == fraction) return fail(start, "broken number");
+    }
+    if (p < end_ && (*p == 'e' || *p == 'E')) {
+      ++p;
+      if (p < end_ && (*p == '+' || *p == '-')) ++p;
+      const char* exponent = p;
+      if ((p = digits(p)) == exponent) return fail(start, "broken number");
+    }
+    return p;
+  }
+
+  const char* begin_;
+  const char* end_;
+  int max_depth_;
+  const char* at_ = nullptr;
+  const char* what_ = nullptr;
+};
+
+void append_utf8(std::string& out, uint32_t c) {
+  if (c < 0x80) {
+    out.push_back(static_cast<char>(c));
+  } else if (c < 0x800) {
+    out.push_back(static_cast<char>(0xc0 | (c >> 6)));
+    out.push_back(static_cast<char>(0x80 | (c & 0x3f)));
+  } else if (c < 0x10000) {
+    out.push_back(static_cast<char>(0xe0 | (c >> 12)));
+    out.push_back(static_cast<char>(0x80 | ((c >> 6) & 0x3f)));
+    out.push_back(static_cast<char>(0x80 | (c & 0x3f)));
+  } else {
+    out.push_back(static_cast<char>(0xf0 | (c >> 18)));
+    out.push_back(static_cast<char>(0x80 | ((c >> 12) & 0x3f)));
+    out.push_back(static_cast<char>(0x80 | ((c >> 6) & 0x3f)));
+    out.push_back(static_cast<char>(0x80 | (c & 0x3f)));
+  }
+}
+
+// Four hexadecimal digits at `at`, or -1.
+int32_t hex4(std::string_view raw, size_t at) {
+  if (at + 4 > raw.size()) return -1;
+  int32_t value = 0;
+  for (size_t i = at; i < at + 4; ++i) {
+    int digit = hex_value(raw[i]);
+    if (digit < 0) return -1;
+    value = value * 16 + digit;
+  }
+  return value;
+}
+
+// The length of the valid UTF-8 sequence at the start of `text`; 0 when there is none.
+size_t utf8_sequence(std::string_view text) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  auto tail = [&](size_t i) { return i < text.size() && (byte(i) & 0xc0) == 0x80; };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  if (first < 0xc2) return 0;  // a continuation, or overlong
+  if (first < 0xe0) return tail(1) ? 2 : 0;
+  if (first < 0xf0) {
+    if (!tail(1) || !tail(2)) return 0;
+    if (first == 0xe0 && byte(1) < 0xa0) return 0;   // overlong
+    if (first == 0xed && byte(1) >= 0xa0) return 0;  // surrogate
+    return 3;
+  }
+  if (first > 0xf4 || !tail(1) || !tail(2) || !tail(3)) return 0;
+  if (first == 0xf0 && byte(1) < 0x90) return 0;   // overlong
+  if (first == 0xf4 && byte(1) >= 0x90) return 0;  // above U+10FFFF
+  return 4;
+}
+
+}  // namespace
+
+std::string_view to_string(JsonKind kind) {
+  switch (kind) {
+    case JsonKind::object:
+      return "an object";
+    case JsonKind::array:
+      return "an array";
+    case JsonKind::string:
+      return "a string";
+    case JsonKind::number:
+      return "a number";
+    case JsonKind::boolean:
+      return "a boolean";
+    case JsonKind::null:
+      return "null";
+  }
+  return "?";
+}
+
+bool JsonMember::is(std::string_view name) const {
+  return key_escaped ? json_unescape(key) == name : key == name;
+}
+
+JsonMembers::JsonMembers(std::string_view text, size_t at) : text_(text) {
+  at_ = open_ = skip_json_space(text, at);
+  if (at_ >= text.size() || text[at_] != '{')
+    fail(at_, "expected an object");
+  else
+    ++at_;
+}
+
+bool JsonMembers::fail(size_t offset, const char* what) {
+  fault_ = {offset, what};
+  done_ = true;
+  return false;
+}
+
+bool JsonMembers::next(JsonMember& member) {
+  if (done_) return false;
+  Walker walk(text_, kJsonMaxDepth - 1);
+  const char* base = text_.data();
+  const char* end = base + text_.size();
+  auto offset = [base](const char* p) { return static_cast<size_t>(p - base); };
+
+  const char* p = walk.space(base + at_);
+  if (p == end) return fail(offset(p), "the text ends inside an object or array");
+  if (*p == '}') {
+    at_ = offset(p) + 1;
+    done_ = true;
+    return false;
+  }
+  if (!first_) {
+    if (*p != ',') return fail(offset(p), "expected a comma or a closing brace");
+    p = walk.space(p + 1);
+  }
+  first_ = false;
+  if (p == end || *p != '"') return fail(offset(p), "expected a key in quotes");
+  member.key_begin = offset(p);
+  member.key_escaped = false;
+  const char* key_end = walk.string(p + 1, &member.key_escaped);
+  if (!key_end) return fail(walk.fault().offset, walk.fault().what);
+  member.key = std::string_view(p + 1, static_cast<size_t>(key_end - p - 2));
+  p = walk.space(key_end);
+  if (p == end || *p != ':') return fail(offset(p), "expected a colon");
+  p = walk.space(p + 1);
+  const char* value_end = walk.value(p, &member.kind);
+  if (!value_end) return fail(walk.fault().offset, walk.fault().what);
+  member.value = {offset(p), static_cast<size_t>(value_end - p)};
+  at_ = offset(value_end);
+  return true;
+}
+
+std::optional<JsonValue> scan_json_value(std::string_view text, size_t at, JsonFault& fault,
+                                         int max_depth) {
+  Walker walk(text, max_depth < kJsonMaxDepth ? max_depth : kJsonMaxDepth);
+  const char* start = walk.space(text.data() + (at < text.size() ? at : text.size()));
+  JsonValue value;
+  const char* end = walk.value(start, &value.kind);
+  if (!end) {
+    fault = walk.fault();
+    return std::nullopt;
+  }
+  value.span = {static_cast<size_t>(start - text.data()), static_cast<size_t>(end - start)};
+  return value;
+}
+
+size_t skip_json_space(std::string_view text, size_t at) {
+  while (at < text.size() && is_space(text[at])) ++at;
+  return at;
+}
+
+std::string json_unescape(std::string_view raw) {
+  std::string out;
+  out.reserve(raw.size());
+  for (size_t i = 0; i < raw.size(); ++i) {
+    if (raw[i] != '\\' || i + 1 == raw.size()) {
+      out.push_back(raw[i]);
+      continue;
+    }
+    switch (char c = raw[++i]) {
+      case 'b':
+        out.push_back('\b');
+        break;
+      case 'f':
+        out.push_back('\f');
+        break;
+      case 'n':
+        out.push_back('\n');
+        break;
+      case 'r':
+        out.push_back('\r');
+        break;
+      case 't':
+        out.push_back('\t');
+        break;
+      case 'u': {
+        int32_t unit = hex4(raw, i + 1);
+        if (unit < 0) {
+          append_utf8(out, 0xfffd);
+          break;
+        }
+        i += 4;
+        uint32_t code = static_cast<uint32_t>(unit);
+        if (code >= 0xd800 && code < 0xdc00 && raw.substr(i + 1, 2) == "\\u") {
+          int32_t low = hex4(raw, i + 3);
+          if (low >= 0xdc00 && low < 0xe000) {
+            code = 0x10000 + ((code - 0xd800) << 10) + (static_cast<uint32_t>(low) - 0xdc00);
+            i += 6;
+          }
+        }
+        append_utf8(out, code >= 0xd800 && code < 0xe000 ? 0xfffd : code);
+        break;
+      }
+      default:
+        out.push_back(c);
+    }
+  }
+  return out;
+}
+
+void append_json_quoted(std::string& out, std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  out.push_back('"');
+  for (size_t i = 0; i < text.size();) {
+    const unsigned char c = static_cast<unsigned char>(text[i]);
+    if (c >= 0x80) {
+      size_t length = utf8_sequence(text.substr(i));
+      if (length == 0)
+        append_utf8(out, 0xfffd);
+      else
+        out.append(text.substr(i, length));
+      i += length == 0 ? 1 : length;
+      continue;
+    }
+    ++i;
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      default:
+        if (c < 0x20 || c == 0x7f) {
+          out += "\\u00";
+          out.push_back(kHex[c >> 4]);
+          out.push_back(kHex[c & 15]);
+        } else {
+          out.push_back(static_cast<char>(c));
+        }
+    }
+  }
+  out.push_back('"');
+}
+
+std::string json_quote(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 2);
+  append_json_quoted(out, text);
+  return out;
+}
+
+std::optional<uint64_t> json_uint(std::string_view number) {
+  uint64_t value = 0;
+  auto [end, ec] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (ec != std::errc() || end != number.data() + number.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<size_t> invalid_utf8_at(std::string_view text) {
+  if (simdjson::validate_utf8(text.data(), text.size())) return std::nullopt;
+  for (size_t i = 0; i < text.size();) {
+    size_t length = utf8_sequence(text.substr(i));
+    if (length == 0) return i;
+    i += length;
+  }
+  return std::nullopt;
+}
+
+}  // namespace berth::proto
