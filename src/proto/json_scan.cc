@@ -22,21 +22,70 @@ int hex_value(char c) {
   return -1;
 }
 
-// The first byte at or after `p` that is a quote, a backslash or a control character.
-inline const char* find_special(const char* p, const char* end) {
+// What a byte after a backslash may be.
+constexpr std::array<bool, 256> kEscapes = [] {
+  std::array<bool, 256> table{};
+  for (char c : {'"', '\\', '/', 'b', 'f', 'n', 'r', 't', 'u'})
+    table[static_cast<unsigned char>(c)] = true;
+  return table;
+}();
+
+bool is_escape(char c) { return kEscapes[static_cast<unsigned char>(c)]; }
+
 #if defined(__SSE2__)
-  const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
+// A bit for each of 16 bytes that is a quote, a backslash or a control character.
+inline uint64_t special_bits(const char* p) {
+  const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  __m128i hit = _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8('"')),
+                             _mm_cmpeq_epi8(block, _mm_set1_epi8('\\')));
   const __m128i limit = _mm_set1_epi8(0x1f);
-  while (end - p >= 16) {
-    __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    __m128i hit = _mm_or_si128(_mm_cmpeq_epi8(block, quote), _mm_cmpeq_epi8(block, slash));
-    hit = _mm_or_si128(hit, _mm_cmpeq_epi8(_mm_min_epu8(block, limit), block));
-    if (int mask = _mm_movemask_epi8(hit)) return p + __builtin_ctz(static_cast<unsigned>(mask));
-    p += 16;
-  }
+  hit = _mm_or_si128(hit, _mm_cmpeq_epi8(_mm_min_epu8(block, limit), block));
+  return static_cast<uint16_t>(_mm_movemask_epi8(hit));
+}
 #endif
-  while (p < end && *p != '"' && *p != '\\' && static_cast<unsigned char>(*p) >= 0x20) ++p;
-  return p;
+
+// The first byte at or after `p` that ends the plain run of a string: its closing quote, a control
+// character, or an escape that is not of the simple two-byte kind. Simple escapes are passed over
+// and noted in `escaped`.
+inline const char* find_string_stop(const char* p, const char* end, bool& escaped) {
+#if defined(__SSE2__)
+  // Looks at the special bytes of one block. Null when none stops; `p` is then past the block.
+  auto block = [&](uint64_t bits, unsigned width) -> const char* {
+    const char* const next = p + width;
+    const char* from = next;
+    while (bits) {
+      const auto i = static_cast<unsigned>(__builtin_ctzll(bits));
+      const char* c = p + i;
+      if (*c != '\\' || c[1] == 'u' || !is_escape(c[1])) return c;
+      escaped = true;
+      if (c + 1 == next) from = next + 1;  // the escaped byte is the next block's first
+      bits &= i >= 62 ? 0 : ~uint64_t{0} << (i + 2);
+    }
+    p = from;
+    return nullptr;
+  };
+  // Most strings are short: one small block first, then large ones with fewer branches. One byte
+  // beyond a block is always there to be read.
+  if (end - p > 16)
+    if (const char* stop = block(special_bits(p), 16)) return stop;
+  while (end - p > 64) {
+    const uint64_t bits = special_bits(p) | special_bits(p + 16) << 16 |
+                          special_bits(p + 32) << 32 | special_bits(p + 48) << 48;
+    if (const char* stop = block(bits, 64)) return stop;
+  }
+  while (end - p > 16)
+    if (const char* stop = block(special_bits(p), 16)) return stop;
+#endif
+  for (; p < end; ++p) {
+    if (*p == '\\') {
+      if (end - p < 2 || p[1] == 'u' || !is_escape(p[1])) return p;
+      escaped = true;
+      ++p;
+    } else if (*p == '"' || static_cast<unsigned char>(*p) < 0x20) {
+      return p;
+    }
+  }
+  return end;
 }
 
 // Walks one value. Pointers rather than offsets: this is the hot loop of every request.
@@ -51,13 +100,13 @@ class Walker {
   }
 
   // `p` is after the opening quote; returns one past the closing one.
-  const char* string(const char* p, bool* escaped) {
+  const char* string(const char* p, bool& escaped) {
     for (;;) {
-      p = find_special(p, end_);
-      if (p == end_) return fail(p, "the text ends inside a string");
+      p = find_string_stop(p, end_, escaped);
+      if (p >= end_) return fail(end_, "the text ends inside a string");
       if (*p == '"') return p + 1;
       if (*p != '\\') return fail(p, "control character in a string");
-      if (escaped) *escaped = true;
+      escaped = true;
       if (!(p = escape(p))) return nullptr;
     }
   }
@@ -73,7 +122,7 @@ class Walker {
       switch (*p) {
         case '"':
           here = JsonKind::string;
-          p = string(p + 1, nullptr);
+          p = string(p + 1, escaped_);
           break;
         case '{':
         case '[':
@@ -136,32 +185,19 @@ class Walker {
   const char* key(const char* p) {
     p = space(p);
     if (p == end_ || *p != '"') return fail(p, "expected a key in quotes");
-    if (!(p = string(p + 1, nullptr))) return nullptr;
+    if (!(p = string(p + 1, escaped_))) return nullptr;
     p = space(p);
     if (p == end_ || *p != ':') return fail(p, "expected a colon");
     return p + 1;
   }
 
-  // `p` is at the backslash.
+  // `p` is at the backslash of an escape that is not simple.
   const char* escape(const char* p) {
     if (end_ - p < 2) return fail(end_, "the text ends inside a string");
-    switch (p[1]) {
-      case '"':
-      case '\\':
-      case '/':
-      case 'b':
-      case 'f':
-      case 'n':
-      case 'r':
-      case 't':
-        return p + 2;
-      case 'u':
-        for (int i = 2; i < 6; ++i)
-          if (p + i >= end_ || hex_value(p[i]) < 0) return fail(p, "broken \\u escape");
-        return p + 6;
-      default:
-        return fail(p, "unknown escape in a string");
-    }
+    if (p[1] != 'u') return fail(p, "unknown escape in a string");
+    for (int i = 2; i < 6; ++i)
+      if (p + i >= end_ || hex_value(p[i]) < 0) return fail(p, "broken \\u escape");
+    return p + 6;
   }
 
   const char* scalar(const char* p, JsonKind& kind) {
@@ -216,6 +252,7 @@ class Walker {
   const char* begin_;
   const char* end_;
   int max_depth_;
+  bool escaped_ = false;  // of strings nobody asks about
   const char* at_ = nullptr;
   const char* what_ = nullptr;
 };
@@ -290,10 +327,6 @@ std::string_view to_string(JsonKind kind) {
   return "?";
 }
 
-bool JsonMember::is(std::string_view name) const {
-  return key_escaped ? json_unescape(key) == name : key == name;
-}
-
 JsonMembers::JsonMembers(std::string_view text, size_t at) : text_(text) {
   at_ = open_ = skip_json_space(text, at);
   if (at_ >= text.size() || text[at_] != '{')
@@ -330,7 +363,7 @@ bool JsonMembers::next(JsonMember& member) {
   if (p == end || *p != '"') return fail(offset(p), "expected a key in quotes");
   member.key_begin = offset(p);
   member.key_escaped = false;
-  const char* key_end = walk.string(p + 1, &member.key_escaped);
+  const char* key_end = walk.string(p + 1, member.key_escaped);
   if (!key_end) return fail(walk.fault().offset, walk.fault().what);
   member.key = std::string_view(p + 1, static_cast<size_t>(key_end - p - 2));
   p = walk.space(key_end);

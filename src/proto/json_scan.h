@@ -2,15 +2,14 @@
 //
 // It builds nothing: it walks the text once, checks RFC 8259 grammar (structure, escapes, control
 // characters, numbers) up to a depth limit, and hands out spans so that edits can be spliced into
-// the original bytes. Why not a library: see docs/adr (one scanner serves request bodies, events
-// of a stream and usage objects, none of which may need padding or be parsed into a document).
+// the original bytes. Why not simdjson on-demand: docs/adr/0004-own-json-scanner.md.
 //
 // Inputs: any bytes; offsets are bytes from the start of the text.
 // Guarantees: what it accepts is valid JSON, apart from UTF-8, which is checked separately
 // (invalid_utf8_at). Lone surrogate escapes such as "\ud83d" are accepted, as RFC 8259 does.
 // Non-guarantees: it does not look for duplicate keys and does not convert numbers.
 // Ownership: views into the caller's text. Threading: values. Errors: JsonFault, with offset.
-// Cost: about 0.4 ns per byte of text, a few ns per member; no heap.
+// Cost: about 0.1 ns per byte of plain text and 20 ns per member; no heap.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +33,9 @@ struct JsonFault {
   const char* what = nullptr;  // "expected a colon"; nullptr: no fault
 };
 
+// The text between the quotes with escapes resolved. A lone surrogate becomes U+FFFD.
+std::string json_unescape(std::string_view raw);
+
 struct JsonMember {
   std::string_view key;  // as written, without the quotes
   bool key_escaped = false;
@@ -42,7 +44,9 @@ struct JsonMember {
   Span value;  // with quotes or brackets
 
   // True when the key reads `name` after unescaping.
-  bool is(std::string_view name) const;
+  bool is(std::string_view name) const {
+    return key_escaped ? json_unescape(key) == name : key == name;
+  }
 };
 
 // The members of one object, in order of appearance.
@@ -85,9 +89,6 @@ std::optional<JsonValue> scan_json_value(std::string_view text, size_t at, JsonF
 
 // The first offset at or after `at` that is not white space.
 size_t skip_json_space(std::string_view text, size_t at);
-
-// The text between the quotes with escapes resolved. A lone surrogate becomes U+FFFD.
-std::string json_unescape(std::string_view raw);
 
 // `text` as a JSON string with quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_quote(std::string_view text);

@@ -135,9 +135,9 @@ TEST(PlanRequestEdits, AsksForUsageAndKeepsOtherOptions) {
       R"({"model":"m","stream_options":{"include_usage":true,"continuous_usage_stats":true }})");
   EXPECT_EQ(edited(R"({"stream_options":{"x":1, "include_usage": false},"model":"m"})", kInclude),
             R"({"stream_options":{"x":1, "include_usage": true},"model":"m"})");
-  EXPECT_EQ(
-      edited(R"({"stream_options":{"include_usage":null,"y":[]},"model":"m"})", kBoth),
-      R"({"stream_options":{"continuous_usage_stats":true,"include_usage":true,"y":[]},"model":"m"})");
+  EXPECT_EQ(edited(R"({"stream_options":{"include_usage":null,"y":[]},"model":"m"})", kBoth),
+            R"({"stream_options":{"continuous_usage_stats":true,"include_usage":true,"y":[]},)"
+            R"("model":"m"})");
   EXPECT_EQ(
       edited(R"({"stream_options":{"include_usage":true},"model":"m"})", kBoth),
       R"({"stream_options":{"continuous_usage_stats":true,"include_usage":true},"model":"m"})");
@@ -176,7 +176,8 @@ TEST(PeekRequest, BigBodies) {
 // B19: a whole reply, as an engine with another name gives it.
 TEST(PlanReplyEdits, RestoresTheModelOfAWholeReply) {
   const std::string reply =
-      R"({"id":"x","object":"list","data":[{"model":"inner"}],"model": "served","usage":{"total_tokens":1}})";
+      R"({"id":"x","object":"list","data":[{"model":"inner"}],"model": "served",)"
+      R"("usage":{"total_tokens":1}})";
   ReplyEdits edits;
   const std::string quoted = json_quote("hf.co/org/My-Model:Q4_K_M");
   edits.quoted_model = quoted;
@@ -184,7 +185,8 @@ TEST(PlanReplyEdits, RestoresTheModelOfAWholeReply) {
   EXPECT_EQ(plan_reply_edits(reply, edits, splices), ReplyFate::edit);
   EXPECT_EQ(
       splices.apply(reply),
-      R"({"id":"x","object":"list","data":[{"model":"inner"}],"model": "hf.co/org/My-Model:Q4_K_M","usage":{"total_tokens":1}})");
+      R"({"id":"x","object":"list","data":[{"model":"inner"}],"model": "hf.co/org/My-Model:Q4_K_M",)"
+      R"("usage":{"total_tokens":1}})");
   splices.clear();
   EXPECT_EQ(plan_reply_edits("[1]", edits, splices), ReplyFate::keep);
   EXPECT_TRUE(splices.empty());

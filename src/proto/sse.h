@@ -27,7 +27,7 @@ struct SseSigns {
 };
 
 // Finds event boundaries and signs of the end without allocating.
-// Cost: about 15 ns for an event of 235 bytes.
+// Cost: about 50 ns for an event of 235 bytes.
 class SseScan {
  public:
   // Bytes of `payload` up to and including the end of the next event; nullopt when it does not
@@ -76,7 +76,7 @@ struct StreamEdits {
 // Guarantees: an event comes out in the same call in which its last byte came in. At most one
 // incomplete event is held. An event longer than `max_held` passes unedited and is counted.
 // An event whose data is not a JSON object passes unedited.
-// Cost: about 0.1 us for an event of 235 bytes, and a copy of what comes out.
+// Cost: about 0.4 us for an event of 235 bytes.
 class SseEdit {
  public:
   explicit SseEdit(StreamEdits edits, size_t max_held = 1 << 20);

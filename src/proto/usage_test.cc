@@ -30,8 +30,10 @@ void expect_same_at_every_split(std::string_view text) {
 }
 
 constexpr std::string_view kChat =
-    R"({"id":"x","model":"m","choices":[{"index":0,"message":{"content":"say \"usage\": {\"prompt_tokens\":9}"},)"
-    R"("finish_reason":"stop"}],"usage":{"prompt_tokens":321,"total_tokens":521,"completion_tokens":200,)"
+    R"({"id":"x","model":"m","choices":[{"index":0,"message":{)"
+    R"("content":"say \"usage\": {\"prompt_tokens\":9}"},)"
+    R"("finish_reason":"stop"}],"usage":{"prompt_tokens":321,"total_tokens":521,)"
+    R"("completion_tokens":200,)"
     R"("prompt_tokens_details":{"cached_tokens":300}},"prompt_logprobs":null})";
 
 TEST(UsageScan, ReadsAChatReply) {
@@ -138,8 +140,8 @@ TEST(UsageScan, HugeObjectsAndDeepNestingAreSkippedAndTheSearchGoesOn) {
 }
 
 TEST(UsageScan, NumbersThatDoNotFitDoNotWrap) {
-  UsageScan s = scan(
-      R"({"usage":{"prompt_tokens":18446744073709551615,"completion_tokens":18446744073709551615}})");
+  UsageScan s = scan(R"({"usage":{"prompt_tokens":18446744073709551615,)"
+                     R"("completion_tokens":18446744073709551615}})");
   EXPECT_EQ(s.usage().total_tokens, UINT64_MAX);
 }
 
