@@ -183,10 +183,10 @@ TEST(PlanReplyEdits, RestoresTheModelOfAWholeReply) {
   edits.quoted_model = quoted;
   SpliceList splices;
   EXPECT_EQ(plan_reply_edits(reply, edits, splices), ReplyFate::edit);
-  EXPECT_EQ(
-      splices.apply(reply),
-      R"({"id":"x","object":"list","data":[{"model":"inner"}],"model": "hf.co/org/My-Model:Q4_K_M",)"
-      R"("usage":{"total_tokens":1}})");
+  EXPECT_EQ(splices.apply(reply),
+            R"({"id":"x","object":"list","data":[{"model":"inner"}],"model": )"
+            R"("hf.co/org/My-Model:Q4_K_M",)"
+            R"("usage":{"total_tokens":1}})");
   splices.clear();
   EXPECT_EQ(plan_reply_edits("[1]", edits, splices), ReplyFate::keep);
   EXPECT_TRUE(splices.empty());
