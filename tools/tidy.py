@@ -30,6 +30,10 @@ CORE_CALLS = re.compile(r"\b(wall_now|mono_now|steady_now|random_hex|random_base
 # Headers that cost every includer seconds of compilation.
 HEAVY = re.compile(r"<(nlohmann/json\.hpp|simdjson\.h|CLI/|yaml-cpp/|regex>|iostream>)")
 
+# A closure with captures inside a co_await expression: g++ 12 destroys it twice. Name it first.
+CO_AWAIT_CLOSURE = re.compile(r"\bco_await\b(?:(?!;|\{\n)[^;])*?\[[^\]\n]*[\w&=][^\]\n]*\]\s*"
+                              r"(\([^)]*\)\s*)?(mutable\s*)?\{")
+
 # Units that have no test of their own, and why.
 NO_TEST = {
     "src/base/check.cc": "aborts the process; covered by every CHECK that fails",
@@ -129,6 +133,11 @@ def check_source(report, ranks, path, lines):
 
 
 def check_cpp(report, path, lines):
+    text = "\n".join(strip_comment(line) for line in lines)
+    for found in CO_AWAIT_CLOSURE.finditer(text):
+        report.error(path, text.count("\n", 0, found.start()) + 1,
+                     "a closure inside a co_await expression (destroyed twice by g++ 12): "
+                     "give it a name first")
     """C++ anywhere."""
     signature = start = None  # where a function at the left margin begins
     for number, line in enumerate(lines, 1):

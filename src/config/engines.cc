@@ -396,6 +396,15 @@ Result<std::string> substitute(std::string_view argument, const ServiceSpec& spe
   return out;
 }
 
+std::vector<std::string> command_line(const ServiceSpec& spec) {
+  if (spec.engine == EngineKind::command) return written_args(spec);
+  Args argv = engine_command(spec);
+  Args parallel = resource_flags(spec);
+  argv.insert(argv.end(), parallel.begin(), parallel.end());
+  argv.insert(argv.end(), spec.args.begin(), spec.args.end());
+  return argv;
+}
+
 Result<EngineLaunch> render(const ServiceSpec& spec, const Endpoint& endpoint) {
   if (Status ok = check_endpoint(endpoint); !ok) return ok.error();
   bool by_command = spec.engine == EngineKind::command;

@@ -61,6 +61,11 @@ struct EngineLaunch {
 // and argv can. An error when isolation and engine do not go together.
 Result<Transport> choose_transport(const ServiceSpec& spec);
 
+// The engine's command line of a declared service, as its batch script shows it: without what says
+// where the engine listens. The agent in the job takes it as a user's own command line
+// (engine `command`) and render() adds the rest there.
+std::vector<std::string> command_line(const ServiceSpec& spec);
+
 Result<EngineLaunch> render(const ServiceSpec& spec, const Endpoint& endpoint);
 
 // What an engine lists as its models.

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -222,6 +224,32 @@ TEST(Engines, ReadsModelLists) {
 TEST(Engines, ProbeQuotesTheId) {
   ProbeRequest probe{"POST", "/v1/completions", R"({"model":{model},"max_tokens":1})"};
   EXPECT_EQ(probe_body(probe, "a\"b"), R"({"model":"a\"b","max_tokens":1})");
+}
+
+TEST(Engines, TheScriptsCommandLineRendersAsTheServiceDoes) {
+  ServiceSpec declared;
+  declared.name = "qwen";
+  declared.engine = EngineKind::vllm;
+  declared.model = "/models/Qwen";
+  declared.args = {"--max-model-len", "65536"};
+  declared.resources.gpus = 2;
+  Endpoint endpoint;
+  endpoint.path = "/tmp/b/engine.sock";
+  auto direct = render(declared, endpoint);
+  ASSERT_TRUE(direct.ok());
+  ServiceSpec in_job;
+  in_job.name = "qwen";
+  in_job.engine = EngineKind::command;
+  in_job.command = command_line(declared);
+  auto by_agent = render(in_job, endpoint);
+  ASSERT_TRUE(by_agent.ok());
+  auto sorted = [](std::vector<std::string> v) {
+    std::sort(v.begin(), v.end());
+    return v;
+  };
+  EXPECT_EQ(sorted(by_agent->argv), sorted(direct->argv));
+  EXPECT_EQ(by_agent->preset->kind, EngineKind::vllm);
+  EXPECT_EQ(by_agent->model_ids, direct->model_ids);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace berth {
 // Identity of a job. Ids are reused and requeued jobs keep theirs: a job is ours only when id,
 // submit time (once known) and key (its name) all agree.
 struct JobRef {
-  uint64_t id = 0;          // 0: not known yet
-  std::string cluster;      // "" unless the site's sbatch names one ("30;lab")
+  uint64_t id = 0;                     // 0: not known yet
+  std::string cluster;                 // "" unless the site's sbatch names one ("30;lab")
   std::optional<Instant> submit_time;  // as Slurm reports it, whole seconds
 
   bool operator==(const JobRef&) const = default;
@@ -29,15 +29,15 @@ enum class JobState {
   suspended,
   completing,
   completed,
-  failed,         // ended with a non-zero exit code or could not be launched
+  failed,  // ended with a non-zero exit code or could not be launched
   cancelled,
-  timed_out,      // its time limit
+  timed_out,  // its time limit
   preempted,
-  node_failed,    // NODE_FAIL, BOOT_FAIL
+  node_failed,  // NODE_FAIL, BOOT_FAIL
   out_of_memory,
-  deadline,       // --deadline missed
-  requeued,       // this run ended by requeue; the same id goes on
-  unknown,        // text Berth does not know; never taken for an end
+  deadline,  // --deadline missed
+  requeued,  // this run ended by requeue; the same id goes on
+  unknown,   // text Berth does not know; never taken for an end
 };
 
 std::string_view to_string(JobState state);

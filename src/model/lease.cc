@@ -4,10 +4,14 @@ namespace berth {
 
 std::string_view to_string(LeaseState state) {
   switch (state) {
-    case LeaseState::loading: return "loading";
-    case LeaseState::ready: return "ready";
-    case LeaseState::unhealthy: return "unhealthy";
-    case LeaseState::draining: return "draining";
+    case LeaseState::loading:
+      return "loading";
+    case LeaseState::ready:
+      return "ready";
+    case LeaseState::unhealthy:
+      return "unhealthy";
+    case LeaseState::draining:
+      return "draining";
   }
   return "draining";
 }

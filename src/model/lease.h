@@ -27,8 +27,8 @@ struct LeaseRecord {
   AccessSpec access;        // of a self-registered service; a declared one's is in its spec
   JobRef job;
   std::string node;
-  std::string address;      // "host:port" of the agent's front, as the gateway dials it
-  std::string secret;       // made by the agent; the gateway shows it to the agent's front
+  std::string address;        // "host:port" of the agent's front, as the gateway dials it
+  std::string secret;         // made by the agent; the gateway shows it to the agent's front
   std::string secret_digest;  // SHA-256 of what the agent shows to renew; never the text
   std::string served_model;   // what the engine calls the model
   EngineKind engine = EngineKind::command;

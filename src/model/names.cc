@@ -13,8 +13,8 @@ bool alnum(char c) {
 
 Status check_service_name(std::string_view name) {
   auto bad = [&](std::string_view why) {
-    return invalid_argument("service name \"" + std::string(name.substr(0, 120)) + "\": " +
-                            std::string(why));
+    return invalid_argument("service name \"" + std::string(name.substr(0, 120)) +
+                            "\": " + std::string(why));
   };
   if (name.empty()) return bad("must not be empty");
   if (name.size() > 96) return bad("must not be longer than 96 bytes");
@@ -36,9 +36,8 @@ Status check_service_name(std::string_view name) {
 
 Status check_account_name(std::string_view what, std::string_view name) {
   bool ok = !name.empty() && name.size() <= 64 && (alnum(name[0]) || name[0] == '_') &&
-            std::all_of(name.begin(), name.end(), [](char c) {
-              return alnum(c) || c == '_' || c == '.' || c == '-';
-            });
+            std::all_of(name.begin(), name.end(),
+                        [](char c) { return alnum(c) || c == '_' || c == '.' || c == '-'; });
   if (ok) return {};
   return invalid_argument(std::string(what) + " \"" + std::string(name.substr(0, 80)) +
                           "\" must be 1 to 64 letters, digits or _ . - and start with a letter, "

@@ -16,13 +16,20 @@ std::optional<Enum> parse(const std::array<Enum, N>& all, std::string_view text)
 
 std::string_view to_string(ReplicaState state) {
   switch (state) {
-    case ReplicaState::submitted: return "submitted";
-    case ReplicaState::pending: return "pending";
-    case ReplicaState::loading: return "loading";
-    case ReplicaState::ready: return "ready";
-    case ReplicaState::unhealthy: return "unhealthy";
-    case ReplicaState::draining: return "draining";
-    case ReplicaState::ended: return "ended";
+    case ReplicaState::submitted:
+      return "submitted";
+    case ReplicaState::pending:
+      return "pending";
+    case ReplicaState::loading:
+      return "loading";
+    case ReplicaState::ready:
+      return "ready";
+    case ReplicaState::unhealthy:
+      return "unhealthy";
+    case ReplicaState::draining:
+      return "draining";
+    case ReplicaState::ended:
+      return "ended";
   }
   return "ended";
 }
@@ -37,18 +44,22 @@ bool can_follow(ReplicaState from, ReplicaState to) {
   if (from == to) return true;
   if (from == ended) return false;  // final
   if (to == ended || to == draining) return true;
-  if (to == submitted) return false;       // only at birth
-  if (to == pending) return true;          // first sight in the queue, or a requeue
-  if (from == draining) return false;      // a draining replica never serves again
-  return true;                             // loading, ready, unhealthy among themselves
+  if (to == submitted) return false;   // only at birth
+  if (to == pending) return true;      // first sight in the queue, or a requeue
+  if (from == draining) return false;  // a draining replica never serves again
+  return true;                         // loading, ready, unhealthy among themselves
 }
 
 std::string_view to_string(SubmitState state) {
   switch (state) {
-    case SubmitState::intended: return "intended";
-    case SubmitState::unknown: return "unknown";
-    case SubmitState::accepted: return "accepted";
-    case SubmitState::refused: return "refused";
+    case SubmitState::intended:
+      return "intended";
+    case SubmitState::unknown:
+      return "unknown";
+    case SubmitState::accepted:
+      return "accepted";
+    case SubmitState::refused:
+      return "refused";
   }
   return "unknown";
 }
@@ -60,29 +71,42 @@ std::optional<SubmitState> parse_submit_state(std::string_view text) {
 
 std::string_view to_string(EndCause cause) {
   switch (cause) {
-    case EndCause::refused: return "refused";
-    case EndCause::failed_to_load: return "failed_to_load";
-    case EndCause::load_timeout: return "load_timeout";
-    case EndCause::crashed: return "crashed";
-    case EndCause::launch_failed: return "launch_failed";
-    case EndCause::time_limit: return "time_limit";
-    case EndCause::preempted: return "preempted";
-    case EndCause::node_failed: return "node_failed";
-    case EndCause::out_of_memory: return "out_of_memory";
-    case EndCause::cancelled: return "cancelled";
-    case EndCause::stopped: return "stopped";
-    case EndCause::completed: return "completed";
-    case EndCause::unknown: return "unknown";
+    case EndCause::refused:
+      return "refused";
+    case EndCause::failed_to_load:
+      return "failed_to_load";
+    case EndCause::load_timeout:
+      return "load_timeout";
+    case EndCause::crashed:
+      return "crashed";
+    case EndCause::launch_failed:
+      return "launch_failed";
+    case EndCause::time_limit:
+      return "time_limit";
+    case EndCause::preempted:
+      return "preempted";
+    case EndCause::node_failed:
+      return "node_failed";
+    case EndCause::out_of_memory:
+      return "out_of_memory";
+    case EndCause::cancelled:
+      return "cancelled";
+    case EndCause::stopped:
+      return "stopped";
+    case EndCause::completed:
+      return "completed";
+    case EndCause::unknown:
+      return "unknown";
   }
   return "unknown";
 }
 
 std::optional<EndCause> parse_end_cause(std::string_view text) {
   using enum EndCause;
-  return parse(std::array{refused, failed_to_load, load_timeout, crashed, launch_failed,
-                          time_limit, preempted, node_failed, out_of_memory, cancelled, stopped,
-                          completed, unknown},
-               text);
+  return parse(
+      std::array{refused, failed_to_load, load_timeout, crashed, launch_failed, time_limit,
+                 preempted, node_failed, out_of_memory, cancelled, stopped, completed, unknown},
+      text);
 }
 
 bool counts_as_failure(EndCause cause) {
@@ -93,13 +117,15 @@ bool counts_as_failure(EndCause cause) {
     case EndCause::crashed:
     case EndCause::launch_failed:
     case EndCause::out_of_memory:
-    case EndCause::unknown: return true;
+    case EndCause::unknown:
+      return true;
     case EndCause::time_limit:
     case EndCause::preempted:
     case EndCause::node_failed:
     case EndCause::cancelled:
     case EndCause::stopped:
-    case EndCause::completed: return false;
+    case EndCause::completed:
+      return false;
   }
   return false;
 }

@@ -43,10 +43,10 @@ enum class EndCause {
   preempted,
   node_failed,
   out_of_memory,
-  cancelled,           // by somebody else than Berth
-  stopped,             // by Berth, as intended: scaled down, stopped, replaced, drained
-  completed,           // the agent ended by itself, as planned
-  unknown,             // gone, and nobody can say how
+  cancelled,  // by somebody else than Berth
+  stopped,    // by Berth, as intended: scaled down, stopped, replaced, drained
+  completed,  // the agent ended by itself, as planned
+  unknown,    // gone, and nobody can say how
 };
 
 std::string_view to_string(EndCause cause);
@@ -79,7 +79,7 @@ struct AgentEnd {
 };
 
 struct ReplicaRecord {
-  std::string key;  // unique for ever; the job's name: "berth-" + 16 hexadecimal digits
+  std::string key;      // unique for ever; the job's name: "berth-" + 16 hexadecimal digits
   std::string service;  // the service's public name
   uint64_t generation = 0;
   uint64_t restart_nonce = 0;
@@ -90,20 +90,20 @@ struct ReplicaRecord {
   SubmitState submit = SubmitState::intended;
   std::optional<Instant> submit_sent_at;  // when the last sbatch was started
   int submit_attempts = 0;
-  std::string submit_error;  // the scheduler's words at the last refusal or failure
-  std::optional<Code> refused_code;  // with submit == refused: what kind of no it was
+  std::string submit_error;                // the scheduler's words at the last refusal or failure
+  std::optional<Code> refused_code;        // with submit == refused: what kind of no it was
   std::vector<std::string> exclude_nodes;  // besides the spec's: jobs failed to launch there
 
   JobRef job;
-  int restarts = 0;  // requeues seen
+  int restarts = 0;    // requeues seen
   std::string reason;  // the scheduler's pending reason, verbatim
   PendingClass pending_class = PendingClass::waiting;
   std::optional<Instant> reason_since;
   std::optional<Instant> estimated_start;
   std::string node;
   std::optional<Instant> started_at;
-  std::optional<Instant> ends_at;   // the job's time limit
-  std::optional<Instant> ready_at;  // first time it was ready in this run
+  std::optional<Instant> ends_at;       // the job's time limit
+  std::optional<Instant> ready_at;      // first time it was ready in this run
   std::optional<Instant> last_seen_at;  // last good listing or heartbeat that showed it alive
   std::string lease_id;
 

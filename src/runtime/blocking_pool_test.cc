@@ -9,9 +9,13 @@ namespace berth::runtime {
 namespace {
 Task<int> pooled(BlockingPool& pool) {
   int sum = 0;
-  for (int i = 0; i < 50; i++) sum += co_await pool.run([i] { return i; });
+  for (int i = 0; i < 50; i++) {
+    auto same = [i] { return i; };
+    sum += co_await pool.run(same);
+  }
   bool ran = false;
-  co_await pool.run([&ran] { ran = true; });
+  auto set = [&ran] { ran = true; };
+  co_await pool.run(set);
   co_return ran ? sum : -1;
 }
 
@@ -30,11 +34,12 @@ TEST(BlockingPool, AnAbandonedCallIsDropped) {
     struct Spawn {
       static Task<void> go(BlockingPool& pool, std::atomic<bool>& release,
                            std::atomic<bool>& ended) {
-        int n = co_await pool.run([&] {
+        auto wait = [&] {
           while (!release) std::this_thread::yield();
           ended = true;
           return 1;
-        });
+        };
+        int n = co_await pool.run(wait);
         CHECK(n == 0);  // never resumed
       }
       static Task<void> start(TaskScope& scope, BlockingPool& pool, std::atomic<bool>& release,
