@@ -107,10 +107,10 @@ fi
 need_packages build demo
 build release berth
 install_npm engines/tiny
+mkdir -p "$here"
 counts=""
 if [ -z "$model" ]; then
   counts=$'This tiny model only counts. Serve your own: ./dev demo --model my.gguf\n\n'
-  mkdir -p "$here"
   python3 engines/tiny/gguf.py "$here/counter.gguf" >&2
 fi
 write_service
