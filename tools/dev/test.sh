@@ -17,10 +17,13 @@ wants() { [[ " ${suites[*]} " == *" $1 "* ]]; }
 
 python=/usr/bin/python3 # the one that Debian's pytest belongs to
 results=$(mktemp -d /tmp/berth-test.XXXXXX)
-cluster=""
+clusters=()
 stop() {
-  [ -z "$cluster" ] || $python tests/rig/slurm.py down "$cluster" || true
-  rm -rf "$results" ${cluster:+"$cluster"}
+  for cluster in "${clusters[@]}"; do
+    $python tests/rig/slurm.py down "$cluster" || true
+    rm -rf "$cluster"
+  done
+  rm -rf "$results"
 }
 trap stop EXIT
 
@@ -47,16 +50,33 @@ pytest() { # pytest NAME ARGUMENTS...
   run "$name" $python -m pytest -q -p no:cacheprovider "--junitxml=$results/$name.xml" "$@"
 }
 
-# A real cluster with accounting for the contract tests; without root they skip those cases.
+# start_cluster [OPTIONS]: a real cluster with accounting, for the contract tests. Sets `conf` to
+# its slurm.conf and `bin` to the folder of its commands ("": the system's).
 start_cluster() {
-  [ -z "${BERTH_TEST_SLURM_CONF:-}" ] && [ "$(id -u)" = 0 ] || return 0
-  cluster=$(mktemp -d /tmp/berth-slurm.XXXXXX)
-  chmod 755 "$cluster"
-  step "a Slurm cluster in $cluster"
-  $python tests/rig/slurm.py up "$cluster" --accounting >"$results/cluster.env"
-  source "$results/cluster.env"
-  export BERTH_TEST_SLURM_CONF=$SLURM_CONF
-  unset SLURM_CONF
+  local dir
+  dir=$(mktemp -d /tmp/berth-slurm.XXXXXX)
+  chmod 755 "$dir"
+  clusters+=("$dir")
+  step "a Slurm cluster in $dir $*"
+  $python tests/rig/slurm.py up "$dir" --accounting "$@" >&2
+  conf=$dir/etc/slurm.conf bin=""
+}
+
+# contract PRESET SUFFIX: on the system's Slurm and, for the release build, on Slurm 24.11 where
+# that can be had. Without root the cases that need a cluster are skipped.
+conf=${BERTH_TEST_SLURM_CONF:-} bin=${BERTH_TEST_SLURM_BIN:-}
+contract() {
+  local program=build/$1/contract_tests suffix=$2 trixie
+  if [ -z "$conf" ] && [ "$(id -u)" = 0 ]; then start_cluster; fi
+  BERTH_TEST_SLURM_CONF=$conf BERTH_TEST_SLURM_BIN=$bin gtest "contract$suffix" "$program"
+  [ -z "$suffix" ] && [ "$(id -u)" = 0 ] || return 0
+  if trixie=$(tools/dev/trixie); then
+    local system_conf=$conf system_bin=$bin
+    start_cluster --root "$trixie"
+    BERTH_TEST_SLURM_CONF=$conf BERTH_TEST_SLURM_BIN=$trixie/berth \
+      gtest "contract-24.11" "$program" '--gtest_filter=*lurm*'
+    conf=$system_conf bin=$system_bin
+  fi
 }
 
 # Programs of one preset, for the suites that run under sanitizers too.
@@ -65,8 +85,7 @@ programs() { # programs PRESET SEEDS
   [ "$preset" = release ] || suffix="-$preset"
   if wants unit || [ -n "$suffix" ]; then gtest "unit$suffix" "$dir/unit_tests"; fi
   if [ -x "$dir/contract_tests" ] && { wants contract || [ -n "$suffix" ]; }; then
-    start_cluster
-    gtest "contract$suffix" "$dir/contract_tests"
+    contract "$preset" "$suffix"
   fi
   if wants sim || [ -n "$suffix" ]; then
     [ ! -x "$dir/sim_tests" ] || gtest "sim$suffix" "$dir/sim_tests"
