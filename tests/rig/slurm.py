@@ -189,6 +189,14 @@ class Cluster:
         wait_until(lambda: self.job(job_id).get("JobState") in states, seconds,
                    f"job {job_id} to be {' or '.join(states)}", lambda: str(self.job(job_id)))
 
+    def wait_saved(self, job_id):
+        """Until slurmctld has written a job to disk. It does so some seconds after a change; a
+        SIGKILL before that makes it forget the job, whose processes go on."""
+        self.run("root", ["scontrol", "update", f"jobid={job_id}", "comment=saved"])
+        asked = time.time()
+        wait_until(lambda: os.stat(f"{self.dir}/state/job_state").st_mtime > asked, 30,
+                   "slurmctld to save its jobs")
+
     # ---- faults -------------------------------------------------------------------------------
 
     def pid(self, daemon):
@@ -364,11 +372,18 @@ class Cluster:
 
     def wait_idle(self, seconds=60):
         """Until every node is idle. A daemon whose port is taken still starts with status 0."""
-        def idle():
+        self._wait_nodes({"idle"}, seconds)
+
+    def wait_idle_or_busy(self, seconds=60):
+        """Until every node answers, with or without jobs: after a fault."""
+        self._wait_nodes({"idle", "mixed", "allocated", "completing"}, seconds)
+
+    def _wait_nodes(self, states, seconds):
+        def there():
             out = self.run("root", ["sinfo", "-h", "-N", "-o", "%N %T"], check=False)
-            return {line.split()[0] for line in out.splitlines() if line.split()[1] == "idle"} \
-                == set(self.shape.nodes())
-        wait_until(idle, seconds, "all nodes to be idle", self._logs)
+            rows = [line.split() for line in out.splitlines()]
+            return {row[0] for row in rows if row[1] in states} == set(self.shape.nodes())
+        wait_until(there, seconds, f"all nodes to be {' or '.join(sorted(states))}", self._logs)
 
     def _logs(self):
         text = []
