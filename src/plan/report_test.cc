@@ -1,0 +1,52 @@
+#include "plan/report.h"
+
+#include <gtest/gtest.h>
+
+namespace berth::plan {
+namespace {
+
+TEST(Explain, ReadsLikeSentences) {
+  const Instant now = from_ms(1'000'000);
+  ServiceReport r;
+  r.service = "alice/m";
+  r.status = ServiceStatus::waiting;
+  r.target = 1;
+  Reason queued;
+  queued.kind = ReasonKind::queued;
+  queued.replica_key = "berth-1";
+  queued.job_id = 42;
+  queued.detail = "Resources";
+  queued.since = now - seconds(185);
+  queued.until = now + minutes(12);
+  r.reasons = {queued};
+  r.next = NextStep::wait_for_start;
+  std::vector<std::string> lines = explain(r, now);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], "waiting: Resources, since 3m05s, estimated start in 12m00s");
+  EXPECT_EQ(lines[1],
+            "berth-1 (job 42): Resources, since 3m05s, estimated start in 12m00s");
+  EXPECT_EQ(lines[2], "next: wait until the scheduler starts the job");
+}
+
+TEST(Explain, EveryReasonHasWordsAndEveryStepToo) {
+  for (int kind = 0; kind <= static_cast<int>(ReasonKind::duplicate_job); ++kind) {
+    ServiceReport r;
+    Reason reason;
+    reason.kind = static_cast<ReasonKind>(kind);
+    reason.detail = "because";
+    r.reasons = {reason};
+    EXPECT_GT(explain(r, from_ms(1)).at(1).size(), 6u) << kind;
+  }
+  for (int step = 0; step <= static_cast<int>(NextStep::ask_a_person); ++step)
+    EXPECT_FALSE(to_string(static_cast<NextStep>(step)).empty());
+}
+
+TEST(Explain, SaysWhenTheNextAttemptIs) {
+  ServiceReport r;
+  r.next = NextStep::submit;
+  r.next_attempt_at = from_ms(65'000);
+  EXPECT_EQ(explain(r, from_ms(1000)).back(), "next: submit a job in 1m04s");
+}
+
+}  // namespace
+}  // namespace berth::plan
