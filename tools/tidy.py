@@ -38,9 +38,15 @@ CO_AWAIT_CLOSURE = re.compile(r"\bco_await\b(?:(?!;|\{\n)[^;])*?\[[^\]\n]*[\w&=]
 NO_TEST = {
     "src/base/check.cc": "aborts the process; covered by every CHECK that fails",
     "src/base/log.cc": "formats and writes one line",
+    **{f"src/controller/admin_{noun}.cc": "a noun's routes: tested through the API in api_test.cc"
+       for noun in ("services", "inspect", "keys", "leases", "openapi")},
 }
 NO_TEST_FOLDERS = {"app": "wiring, covered end to end"}
-NO_HEADER = {"src/app/main.cc": "the program"}
+NO_HEADER = {
+    "src/app/main.cc": "the program",
+    **{f"src/controller/admin_{noun}.cc": "declared in admin.h, one file per noun"
+       for noun in ("services", "inspect", "keys", "leases", "openapi")},
+}
 
 SUFFIX = re.compile(r"\b(?:class|struct|enum class)\s+(\w*(?:Manager|Utils?|Helpers?|Handler))\b")
 FILE_SUFFIX = re.compile(r"(^|_)(manager|utils?|helpers?|handler)(_test)?\.(h|cc|py|mjs)$")

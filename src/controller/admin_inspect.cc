@@ -1,0 +1,171 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+#include "controller/admin.h"
+
+namespace berth::controller {
+namespace {
+
+std::optional<int64_t> query_number(const ApiCall& call, const char* name, int64_t fallback,
+                                    int64_t max) {
+  auto it = call.query.find(name);
+  if (it == call.query.end()) return fallback;
+  int64_t n = 0;
+  const std::string& text = it->second;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size() || n < 0) return std::nullopt;
+  return std::min(n, max);
+}
+
+// The replica that ?replica=KEY names, else the newest of the service, ended ones included.
+Result<ReplicaRecord> choose_replica(ApiContext& context, const ServiceRecord& service,
+                                     const ApiCall& call) {
+  auto wanted = call.query.find("replica");
+  auto history = context.store.history(service.public_name, 100);
+  if (!history) return std::move(history).error();
+  for (const ReplicaRecord& r : *history)
+    if (wanted == call.query.end() || wanted->second == r.key) return r;
+  if (wanted != call.query.end())
+    return not_found("service \"" + service.public_name + "\" has no replica \"" + wanted->second +
+                     "\"");
+  return not_found("service \"" + service.public_name + "\" has had no replica yet");
+}
+
+struct Piece {
+  std::string text;
+  int64_t next_offset = 0;
+};
+
+Result<Piece> read_piece(const std::string& path, int64_t offset, int64_t limit) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) {
+    if (errno == ENOENT) return Piece{"", 0};  // the job has not started yet
+    return system_error("open the log " + path, errno);
+  }
+  Piece piece;
+  piece.text.resize(static_cast<size_t>(limit));
+  ssize_t n = ::pread(fd, piece.text.data(), piece.text.size(), offset);
+  int saved = errno;
+  ::close(fd);
+  if (n < 0) return system_error("read the log " + path, saved);
+  piece.text.resize(static_cast<size_t>(n));
+  piece.next_offset = offset + n;
+  return piece;
+}
+
+std::string_view level_text(sched::Finding::Level level) {
+  switch (level) {
+    case sched::Finding::Level::ok:
+      return "ok";
+    case sched::Finding::Level::warning:
+      return "warning";
+    case sched::Finding::Level::problem:
+      return "problem";
+  }
+  return "problem";
+}
+
+}  // namespace
+
+ApiTask explain_service(ApiContext& context, const ApiCall& call) {
+  const ServiceRecord* service = find_service(context.state, call.names[0], call.caller);
+  if (!service)
+    co_return reply_error(
+        not_found("no service \"" + call.names[0] + "\"; `berth ps` lists what there is"));
+  Json document = service_document(context, *service);
+  ServiceView view = context.view(service->public_name).value_or(ServiceView{});
+  document["v"] = 1;
+  document["explanation"] = view.explanation;
+  document["next_attempt_at"] =
+      view.next_attempt_at ? Json(to_rfc3339(*view.next_attempt_at)) : Json(nullptr);
+  Json events = Json::array();
+  if (auto newest = context.store.events(service->public_name, 10))
+    for (const store::EventRecord& e : *newest)
+      events.push_back({{"at", to_rfc3339(e.at)},
+                        {"kind", e.kind},
+                        {"text", e.text},
+                        {"replica", e.replica_key}});
+  document["events"] = std::move(events);
+  co_return reply_json(document);
+}
+
+ApiTask service_script(ApiContext& context, const ApiCall& call) {
+  auto service = find_own_service(context.state, call.names[0], call.caller);
+  if (!service) co_return reply_error(service.error());
+  auto replica = choose_replica(context, **service, call);
+  if (!replica) co_return reply_error(replica.error());
+  auto script = context.store.script(replica->key);
+  if (!script) co_return reply_error(script.error());
+  if (!*script)
+    co_return reply_error(not_found("replica " + replica->key + " was not submitted yet"));
+  co_return reply_json({{"v", 1}, {"replica", replica->key}, {"script", **script}});
+}
+
+ApiTask service_events(ApiContext& context, const ApiCall& call) {
+  const ServiceRecord* service = find_service(context.state, call.names[0], call.caller);
+  if (!service)
+    co_return reply_error(
+        not_found("no service \"" + call.names[0] + "\"; `berth ps` lists what there is"));
+  auto limit = query_number(call, "limit", 50, 1000);
+  if (!limit) co_return reply_error(invalid_argument("limit must be a number"));
+  auto events = context.store.events(service->public_name, static_cast<int>(*limit));
+  if (!events) co_return reply_error(events.error());
+  Json list = Json::array();
+  for (const store::EventRecord& e : *events)
+    list.push_back({{"id", e.id},
+                    {"at", to_rfc3339(e.at)},
+                    {"kind", e.kind},
+                    {"text", e.text},
+                    {"replica", e.replica_key}});
+  co_return reply_json({{"v", 1}, {"events", std::move(list)}});
+}
+
+ApiTask service_logs(ApiContext& context, const ApiCall& call) {
+  auto service = find_own_service(context.state, call.names[0], call.caller);
+  if (!service) co_return reply_error(service.error());
+  auto replica = choose_replica(context, **service, call);
+  if (!replica) co_return reply_error(replica.error());
+  auto offset = query_number(call, "offset", 0, INT64_MAX);
+  auto limit = query_number(call, "limit", 64 * 1024, 1024 * 1024);
+  if (!offset || !limit) co_return reply_error(invalid_argument("offset and limit are numbers"));
+  std::string path = context.log_path(*replica);
+  int64_t from = *offset, bytes = *limit;
+  auto read = [path, from, bytes] { return read_piece(path, from, bytes); };
+  auto piece = co_await context.pool.run(read);
+  if (!piece) co_return reply_error(piece.error());
+  co_return reply_json({{"v", 1},
+                        {"replica", replica->key},
+                        {"path", path},
+                        {"offset", from},
+                        {"next_offset", std::max(from, piece->next_offset)},
+                        {"text", piece->text},
+                        {"ended", replica->state == ReplicaState::ended}});
+}
+
+ApiTask doctor(ApiContext& context, const ApiCall&) {
+  sched::Scheduler* scheduler = &context.scheduler;
+  auto diagnose = [scheduler] { return scheduler->diagnose(); };
+  std::vector<sched::Finding> findings = co_await context.pool.run(diagnose);
+  for (sched::Finding& f : context.gateway_findings()) findings.push_back(std::move(f));
+  std::vector<LeaseRecord> ready;  // a copy: leases come and go while we wait for answers
+  for (const auto& [id, lease] : context.state.snapshot().leases)
+    if (lease.state == LeaseState::ready) ready.push_back(lease);
+  for (const LeaseRecord& lease : ready) {
+    auto answer = co_await context.dial_back(lease);
+    bool ok = answer.answer == Leases::Reachability::Answer::reachable;
+    findings.push_back({ok ? sched::Finding::Level::ok : sched::Finding::Level::problem,
+                        "replica of " + lease.public_name + " on " + lease.node,
+                        ok ? "answers at " + lease.address : answer.detail});
+  }
+  Json list = Json::array();
+  for (const sched::Finding& f : findings)
+    list.push_back({{"level", level_text(f.level)}, {"what", f.what}, {"detail", f.detail}});
+  co_return reply_json({{"v", 1}, {"findings", std::move(list)}});
+}
+
+}  // namespace berth::controller

@@ -1,0 +1,111 @@
+#include <nlohmann/json.hpp>
+
+#include "controller/admin.h"
+
+namespace berth::controller {
+namespace {
+
+std::string_view bearer(const ApiRequest& request) {
+  std::string_view text = request.authorization;
+  constexpr std::string_view kBearer = "Bearer ";
+  return text.starts_with(kBearer) ? text.substr(kBearer.size()) : std::string_view();
+}
+
+bool may_see(const LeaseRecord& lease, const route::Caller& caller) {
+  route::Route r;
+  r.owner = lease.owner;
+  r.project = lease.project;
+  r.access = lease.access;
+  return route::may_use(r, caller);
+}
+
+}  // namespace
+
+Json lease_document(const LeaseRecord& lease) {
+  return {{"id", lease.id},
+          {"service", lease.public_name},
+          {"replica_key", lease.replica_key},
+          {"owner", lease.owner},
+          {"project", lease.project},
+          {"state", to_string(lease.state)},
+          {"detail", lease.detail},
+          {"job_id", lease.job.id},
+          {"node", lease.node},
+          {"address", lease.address},
+          {"engine", to_string(lease.engine)},
+          {"served_model", lease.served_model},
+          {"context_length", lease.context_length ? Json(*lease.context_length) : Json(nullptr)},
+          {"registered_at", to_rfc3339(lease.registered_at)},
+          {"stops_at", lease.stops_at ? Json(to_rfc3339(*lease.stops_at)) : Json(nullptr)}};
+}
+
+Json self_registered_document(const std::string& name, const std::vector<LeaseRecord>& leases) {
+  Json list = Json::array();
+  int ready = 0;
+  for (const LeaseRecord& lease : leases) {
+    list.push_back(lease_document(lease));
+    if (lease.state == LeaseState::ready) ready++;
+  }
+  return {{"name", name},
+          {"owner", leases.empty() ? "" : leases[0].owner},
+          {"project", leases.empty() ? "" : leases[0].project},
+          {"self_registered", true},
+          {"wanted", "running"},
+          {"status", ready > 0 ? "ready" : "starting"},
+          {"status_text", std::to_string(ready) + " of " + std::to_string(leases.size()) +
+                              " registered replicas ready"},
+          {"ready", ready},
+          {"wanted_replicas", leases.size()},
+          {"replicas", Json::array()},
+          {"leases", std::move(list)}};
+}
+
+ApiTask list_leases(ApiContext& context, const ApiCall& call) {
+  Json leases = Json::array();
+  for (const auto& [id, lease] : context.state.snapshot().leases)
+    if (may_see(lease, call.caller)) leases.push_back(lease_document(lease));
+  co_return reply_json({{"v", 1}, {"leases", std::move(leases)}});
+}
+
+ApiTask register_lease(ApiContext& context, const ApiCall& call) {
+  auto request = proto::parse_register_request(call.request.body);
+  if (!request) co_return reply_error(request.error());
+  auto claim = co_await context.verify(call.request.authorization, call.request.body, *request);
+  if (!claim) co_return reply_error(claim.error());
+  auto reply = context.leases.admit(*request, *claim, context.clock());
+  if (!reply) co_return reply_error(reply.error());
+  context.changed();
+  co_return reply_json(proto::to_json(*reply), 201);
+}
+
+ApiTask heartbeat(ApiContext& context, const ApiCall& call) {
+  auto lease = context.leases.authenticate(call.names[0], bearer(call.request));
+  if (!lease) co_return reply_error(lease.error());
+  auto request = proto::parse_heartbeat_request(call.request.body);
+  if (!request) co_return reply_error(request.error());
+  Leases::Reachability reachability;
+  if (context.leases.needs_dial_back(*lease, *request)) {
+    LeaseRecord candidate = *lease;
+    candidate.served_model = request->served_model;
+    reachability = co_await context.dial_back(std::move(candidate));
+  }
+  auto reply = context.leases.heartbeat(lease->id, *request, reachability, context.clock());
+  if (!reply) co_return reply_error(reply.error());
+  const auto& leases = context.state.snapshot().leases;
+  auto now = leases.find(lease->id);
+  if (now != leases.end() && !(now->second == *lease)) context.changed();
+  co_return reply_json(proto::to_json(*reply));
+}
+
+ApiTask end_lease(ApiContext& context, const ApiCall& call) {
+  auto lease = context.leases.authenticate(call.names[0], bearer(call.request));
+  if (!lease) co_return reply_error(lease.error());
+  auto report = proto::parse_end_report(call.request.body);
+  if (!report) co_return reply_error(report.error());
+  if (auto s = context.leases.end(lease->id, *report, context.clock()); !s)
+    co_return reply_error(s.error());
+  context.changed();
+  co_return reply_json({{"v", 1}});
+}
+
+}  // namespace berth::controller
