@@ -252,17 +252,24 @@ struct ReplyFindings {
   size_t model_count = 0;
   std::array<Span, 4> usages{};  // members with the comma that goes with them
   size_t usage_count = 0;
+  bool too_many = false;
   bool usage_object = false;
   bool has_choices = false;
   bool empty_choices = false;
   bool finished = false;
 
   void add_model(const JsonMember& m, std::string_view json, std::string_view quoted) {
-    if (m.kind == JsonKind::string && m.value.of(json) != quoted && model_count < models.size())
+    if (m.kind != JsonKind::string || m.value.of(json) == quoted) return;
+    if (model_count == models.size())
+      too_many = true;
+    else
       models[model_count++] = m.value;
   }
   void add_usage(Span span) {
-    if (usage_count < usages.size()) usages[usage_count++] = span;
+    if (usage_count == usages.size())
+      too_many = true;
+    else
+      usages[usage_count++] = span;
   }
 };
 
@@ -281,7 +288,7 @@ void read_choices(std::string_view json, const JsonMember& m, ReplyFindings& fou
   found.empty_choices = value[skip_json_space(value, 1)] == ']';
 }
 
-// False when `json` is not one valid object.
+// False when `json` is not one valid object, or has more to edit than any engine writes.
 bool read_reply(std::string_view json, const ReplyEdits& edits, ReplyFindings& found) {
   const bool wants_usage = edits.drop_usage_chunk || edits.remove_usage_member;
   const bool wants_model = !edits.quoted_model.empty();
@@ -315,6 +322,7 @@ bool read_reply(std::string_view json, const ReplyEdits& edits, ReplyFindings& f
   }
   if (removal_from) found.add_usage({*removal_from, last_end - *removal_from});
   if (!members.complete() || skip_json_space(json, members.end()) != json.size()) return false;
+  if (found.too_many) return false;
   if (found.usage_count > 0 && !edits.drop_usage_chunk) {
     UsageScan finish;
     finish.feed(choices);

@@ -230,8 +230,10 @@ void SseEdit::switch_to_copy(std::string_view before) {
 // `event` is whole. `before` is what stands before it in this payload, all of it unchanged so far
 // unless copying_ is set.
 void SseEdit::take_event(std::string_view event, std::string_view before) {
-  const Fate fate = event.size() > max_held_ ? Fate::keep : judge(event);
-  if (event.size() > max_held_) ++oversized_;
+  // A last LF after CR may or may not have come with the event: it does not count.
+  const bool oversized = event.size() - (event.ends_with("\r\n") ? 1 : 0) > max_held_;
+  const Fate fate = oversized ? Fate::keep : judge(event);
+  if (oversized) ++oversized_;
   started_ = true;
   dropped_last_ = fate == Fate::drop;
   switch (fate) {
