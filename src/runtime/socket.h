@@ -79,6 +79,8 @@ class Stream final : public EventSource {
 
   // The peer has left, by the HalfClose setting.
   bool peer_gone() const { return (half_close_allowed_ ? dead_ : hup_); }
+  // Open, and nothing unread: fit to be kept for another exchange.
+  bool quiet() const { return !hup_ && !readable_; }
   // There may be bytes (or an end) to read without waiting.
   bool maybe_readable() const { return readable_; }
   // The owner has read the fd by itself until EAGAIN (signalfd, pidfd, TLS), or filled it.
@@ -88,6 +90,8 @@ class Stream final : public EventSource {
 
   // Sends a FIN; reading goes on.
   void shutdown_write();
+  // Closes both directions now: whoever waits on the stream finds its peer gone.
+  void cut();
   // The destructor will send RST instead of FIN, so that the peer sees a cut and not an end.
   void abort_on_close();
 
