@@ -21,7 +21,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "proto/http1.h"
+#include "proto/http1_body.h"
 #include "runtime/address.h"
 #include "runtime/loop.h"
 #include "runtime/socket.h"

@@ -30,7 +30,7 @@
 #include <string_view>
 
 #include "http/pool.h"
-#include "proto/http1.h"
+#include "proto/http1_body.h"
 #include "runtime/loop.h"
 #include "runtime/socket.h"
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "proto/http1.h"
+#include "proto/http1_body.h"
 #include "runtime/loop.h"
 #include "runtime/socket.h"
 #include "runtime/tls.h"

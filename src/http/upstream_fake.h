@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/http1.h"
+#include "proto/http1_body.h"
 #include "runtime/loop.h"
 #include "runtime/socket.h"
 

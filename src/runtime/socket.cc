@@ -37,7 +37,10 @@ void Stream::shutdown_write() {
   shutdown(fd_, SHUT_WR);
 }
 
-void Stream::cut() { on_events(EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR), shutdown(fd_, SHUT_RDWR); }
+void Stream::cut() {
+  on_events(EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+  shutdown(fd_, SHUT_RDWR);
+}
 
 void Stream::abort_on_close() { abort_ = true; }
 

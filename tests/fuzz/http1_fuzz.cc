@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "proto/http1.h"
+#include "proto/http1_body.h"
 
 namespace {
 
