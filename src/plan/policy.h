@@ -58,6 +58,7 @@ struct Policy {
   Duration stuck_after = seconds(120);  // in COMPLETING: shown as stuck
 
   // Agents.
+  Duration stall_after = seconds(5);  // between two steps: this process was not running
   Duration lease_grace = seconds(15);  // nothing expires before the feed was whole for so long
   Duration agent_silent_after = minutes(5);  // unhealthy with no word from the agent: replaced
   Duration unhealthy_after = minutes(15);    // unhealthy by the agent's own word: replaced
