@@ -83,6 +83,18 @@ Status check_request(const JobRequest& request, const std::string& own_user) {
   return {};
 }
 
+// Kills what a lost shim left. A process that is calling execve shows no environment for a moment,
+// so that one empty look proves nothing.
+void kill_leftovers(const std::string& mark) {
+  int empty_looks = 0;
+  for (int i = 0; i < 100 && empty_looks < 4; ++i) {
+    std::vector<pid_t> left = processes_with_variable(mark);
+    empty_looks = left.empty() ? empty_looks + 1 : 0;
+    for (pid_t pid : left) kill(pid, SIGKILL);
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> job_environment(const std::string& user, const std::string& path) {
@@ -285,13 +297,7 @@ Status LocalScheduler::mend(Job& job) {
       lost.reason = "the job's shim was killed, or the machine restarted";
       lost.ended_at = wall_now();
       if (start && *start) lost.started_at = (*start)->at;
-      std::string mark = fmt::format("{}={}", kLocalJobVariable, job.dir.path());
-      for (int i = 0; i < 100; ++i) {
-        std::vector<pid_t> left = processes_with_variable(mark);
-        if (left.empty()) break;
-        for (pid_t pid : left) kill(pid, SIGKILL);
-        std::this_thread::sleep_for(milliseconds(10));
-      }
+      kill_leftovers(fmt::format("{}={}", kLocalJobVariable, job.dir.path()));
       log_warn("local", "job {} ({}): {}", job.spec.id, job.spec.key, lost.reason);
       if (Status written = job.dir.write_status(lost); !written) return written;
       job.status = lost;
