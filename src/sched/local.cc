@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
-#include <pwd.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -16,6 +15,7 @@
 
 #include "base/log.h"
 #include "runtime/command.h"
+#include "sched/job_env.h"
 #include "sched/process_tree.h"
 #include "sched/shim.h"
 #include "sched/slurm_text.h"
@@ -26,22 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kShimDeadline = seconds(10);
-
-struct UserEntry {
-  std::string name, home, shell;
-};
-
-std::optional<UserEntry> look_up_user(const std::string& name) {
-  std::vector<char> buffer(16384);
-  passwd entry{};
-  passwd* found = nullptr;
-  if (name.empty())
-    getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &found);
-  else
-    getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
-  if (!found) return std::nullopt;
-  return UserEntry{entry.pw_name, entry.pw_dir, entry.pw_shell};
-}
 
 // Job keys become folder names.
 Status check_key(const std::string& key) {
@@ -97,17 +81,6 @@ void kill_leftovers(const std::string& mark) {
 
 }  // namespace
 
-std::vector<std::string> job_environment(const std::string& user, const std::string& path) {
-  std::vector<std::string> env = {"PATH=" + path, "LANG=C.UTF-8"};
-  if (auto entry = look_up_user(user)) {
-    env.push_back("HOME=" + entry->home);
-    env.push_back("USER=" + entry->name);
-    env.push_back("LOGNAME=" + entry->name);
-    env.push_back("SHELL=" + (entry->shell.empty() ? "/bin/sh" : entry->shell));
-  }
-  return env;
-}
-
 Result<std::unique_ptr<LocalScheduler>> LocalScheduler::open(LocalSettings settings) {
   if (!settings.state_dir.starts_with('/'))
     return invalid_argument(fmt::format(
@@ -130,8 +103,7 @@ LocalScheduler::LocalScheduler(LocalSettings settings) : settings_(std::move(set
   char host[256] = "localhost";
   gethostname(host, sizeof host - 1);
   host_ = host;
-  auto user = look_up_user("");
-  user_ = user ? user->name : std::to_string(geteuid());
+  user_ = own_user_name();
 }
 
 Result<uint64_t> LocalScheduler::next_id() {

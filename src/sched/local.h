@@ -34,10 +34,6 @@ struct LocalSettings {
   std::string path = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 };
 
-// The environment a job starts with: PATH, HOME, USER, LOGNAME, SHELL and LANG of a user, nothing
-// of the daemon's.
-std::vector<std::string> job_environment(const std::string& user, const std::string& path);
-
 class LocalScheduler : public Scheduler {
  public:
   // Makes the jobs directory. Code::invalid_argument when the settings cannot work.
