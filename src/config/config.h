@@ -100,6 +100,7 @@ struct Config {
   std::string allow_root;  // why; empty: refuse to run as root
   bool allow_loopback = false;
   SlurmConfig slurm;
+  std::string munge_socket;  // empty: libmunge's default
   int64_t local_max_jobs = 0;
   LeaseConfig lease;
   ControllerConfig controller;

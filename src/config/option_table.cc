@@ -100,6 +100,10 @@ std::vector<Option> process() {
                  0,
                  {},
                  NeedsRestart::no});
+  out.push_back({"munge.socket", OptionType::path, "",
+                 "Socket of munged, for credentials of agents. Empty: libmunge's default, "
+                 "/run/munge/munge.socket.2.",
+                 [](Config& c, const V& v) { c.munge_socket = text_of(v); }});
   out.push_back({"local.max_jobs", OptionType::integer, "8",
                  "Jobs that the local scheduler runs at once; further ones wait.",
                  [](Config& c, const V& v) { c.local_max_jobs = integer_of(v); }, 1, 1000});
