@@ -138,6 +138,30 @@ def check_source(report, ranks, path, lines):
                 report.error(path, number, f"a core ({folder}/) may not call {call[1]}()")
 
 
+NO_FUNCTION = re.compile(
+    r"\s*([}#/]|(namespace|class|struct|enum|union|extern|using|template|public|private|protected|"
+    r"if|for|while|switch|do|else|try|return|case)\b)")
+
+
+def functions(lines):
+    """First and last line of each function, as clang-format lays them out: it begins at the left
+    margin or, in a class, two spaces in, and its last brace stands alone under its beginning."""
+    begin = inside = None  # (line, indentation)
+    for number, line in enumerate(lines, 1):
+        indent = len(line) - len(line.lstrip())
+        if inside:
+            if line[inside[1]:].startswith("}") and indent == inside[1]:
+                yield inside[0], number
+                begin = inside = None
+            continue
+        if indent in (0, 2) and line.strip():
+            begin = None if NO_FUNCTION.match(line) or "(" not in line else (number, indent)
+        if begin and line.endswith("{"):
+            inside = begin
+        elif line.endswith((";", "}")):
+            begin = None
+
+
 def check_cpp(report, path, lines):
     text = "\n".join(strip_comment(line) for line in lines)
     for found in CO_AWAIT_CLOSURE.finditer(text):
@@ -145,22 +169,16 @@ def check_cpp(report, path, lines):
                      "a closure inside a co_await expression (destroyed twice by g++ 12): "
                      "give it a name first")
     """C++ anywhere."""
-    signature = start = None  # where a function at the left margin begins
     for number, line in enumerate(lines, 1):
         name = SUFFIX.search(strip_comment(line))
         if name:
             report.error(path, number, f"{name[1]}: what does it do? Name it after that")
         if path.endswith(".h") and re.match(r"\s*using namespace ", line):
             report.error(path, number, "using namespace in a header")
-        if re.match(r"(?!namespace|class|struct|enum|using|#)[A-Za-z]", line):
-            signature = number
-        if start is None and signature and re.search(r"\).*\{$", line):
-            start = signature
-        elif line.startswith("}"):
-            if start and number - start + 1 > MAX_FUNCTION:
-                report.warn(path, start, f"function of {number - start + 1} lines "
-                            f"(soft limit {MAX_FUNCTION})")
-            start = signature = None
+    for start, end in functions(lines):
+        if end - start + 1 > MAX_FUNCTION:
+            report.warn(path, start, f"function of {end - start + 1} lines "
+                        f"(soft limit {MAX_FUNCTION})")
     if path.endswith(".h") and path.startswith("src/"):
         if not lines or not lines[0].startswith("//"):
             report.error(path, 1, "a header begins with its contract, in a comment")

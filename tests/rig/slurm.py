@@ -248,7 +248,7 @@ class Cluster:
             self.signal(f"slurmd-{node}", signal.SIGKILL)
         killed = 1
         for _ in range(3):  # a process may fork while we look
-            for pid in self._job_processes(jobs):
+            for pid in self.job_processes(jobs):
                 try:
                     os.kill(pid, signal.SIGKILL)
                     killed += 1
@@ -256,7 +256,7 @@ class Cluster:
                     pass
         return killed
 
-    def _job_processes(self, jobs=None):
+    def job_processes(self, jobs=None):
         """Processes of this cluster's jobs (all, or those with the given ids) and their stepds."""
         parents, ours = {}, set()
         for pid in processes():
@@ -495,7 +495,7 @@ class Cluster:
         for daemon in reversed(self.daemons()):
             self.stop(daemon)
         for _ in range(3):
-            for pid in self._job_processes():
+            for pid in self.job_processes():
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:

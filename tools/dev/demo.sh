@@ -30,6 +30,9 @@ client() {
   BERTH_URL=http://$(cat "$here/state/address") BERTH_KEY=$(cat "$here/key") "$berth" "$@"
 }
 
+# `berth` as the daemon's own user, by the socket that only this user can open.
+operator() { BERTH_URL=unix:$here/state/berth.sock "$berth" "$@"; }
+
 wait_for() { # wait_for SECONDS WHAT COMMAND...
   local end=$((SECONDS + $1)) what=$2
   shift 2
@@ -116,15 +119,15 @@ fi
 write_service
 start_daemon
 if [ ! -s "$here/key" ]; then
-  (umask 077; BERTH_URL=http://$(cat "$here/state/address") "$berth" key create demo >"$here/key")
+  (umask 077; operator key create demo >"$here/key")
 fi
 url=http://$(cat "$here/state/address")
 
 step "berth apply -f .demo/service.yaml"
 client apply -f "$here/service.yaml"
-client wait demo
+client wait demo --timeout 2m
 name=$(client ps demo --json |
-  python3 -c 'import json, sys; print(json.load(sys.stdin)["services"][0]["public_name"])')
+  python3 -c 'import json, sys; print(json.load(sys.stdin)["name"])')
 
 step "berth chat $name 'count from 41'"
 client chat "$name" "count from 41" --max-tokens 30
