@@ -209,6 +209,14 @@ Result<RequestPeek> peek_request(std::string_view body) {
   return peek;
 }
 
+UsageStrip usage_to_strip(const RequestPeek& peek, UsageInjection injected) {
+  if (injected == UsageInjection::none) return UsageStrip::none;
+  if (!peek.wants_usage()) return UsageStrip::all;
+  const bool unasked =
+      injected == UsageInjection::include_and_continuous && peek.continuous_usage != Asked::yes;
+  return unasked ? UsageStrip::continuous_only : UsageStrip::none;
+}
+
 SpliceList plan_request_edits(const RequestPeek& peek, const RequestEdits& edits) {
   SpliceList splices;
   if (edits.model && *edits.model != peek.model)
@@ -292,14 +300,15 @@ void read_choices(std::string_view json, const JsonMember& m, ReplyFindings& fou
 bool read_reply(std::string_view json, const ReplyEdits& edits, ReplyFindings& found) {
   const bool wants_usage = edits.drop_usage_chunk || edits.remove_usage_member;
   const bool wants_model = !edits.quoted_model.empty();
-  bool kept_before = false;            // a member that stays stands before this one
-  size_t last_end = 0;                 // where the member before ends
-  std::optional<size_t> removal_from;  // an unwanted first member, up to the next key
+  bool kept_before = false;  // a member that stays stands before this one
+  size_t last_end = 0;       // where the member before ends
+  constexpr size_t kNowhere = std::string_view::npos;
+  size_t removal_from = kNowhere;  // an unwanted first member, up to the next key
   std::string_view choices;
   JsonMembers members(json);
   for (JsonMember m; members.next(m);) {
-    if (removal_from) found.add_usage({*removal_from, m.key_begin - *removal_from});
-    removal_from.reset();
+    if (removal_from != kNowhere) found.add_usage({removal_from, m.key_begin - removal_from});
+    removal_from = kNowhere;
     if (wants_usage && m.is("usage")) {
       found.usage_object |= m.kind == JsonKind::object;
       if (kept_before)
@@ -320,7 +329,7 @@ bool read_reply(std::string_view json, const ReplyEdits& edits, ReplyFindings& f
       find_nested_model(json, m, edits.quoted_model, found);
     }
   }
-  if (removal_from) found.add_usage({*removal_from, last_end - *removal_from});
+  if (removal_from != kNowhere) found.add_usage({removal_from, last_end - removal_from});
   if (!members.complete() || skip_json_space(json, members.end()) != json.size()) return false;
   if (found.too_many) return false;
   if (found.usage_count > 0 && !edits.drop_usage_chunk) {

@@ -61,6 +61,16 @@ struct RequestEdits {
   UsageInjection usage = UsageInjection::none;
 };
 
+// What of an engine's usage must not reach the client.
+enum class UsageStrip : uint8_t {
+  none,             // the client asked for what the engine sends
+  continuous_only,  // it asked for the final usage only: remove usage beside unfinished choices
+  all,              // it asked for none: also drop the chunk with empty choices and usage
+};
+
+// What is due on the reply to `peek` when `injected` was added to it.
+UsageStrip usage_to_strip(const RequestPeek& peek, UsageInjection injected);
+
 // The splices that make `body` (the one that was peeked at) say what `edits` want. Members that
 // already say it are left alone.
 SpliceList plan_request_edits(const RequestPeek& peek, const RequestEdits& edits);

@@ -168,6 +168,21 @@ TEST(PlanRequestEdits, ASecondPeekReadsTheNewValues) {
   }
 }
 
+TEST(UsageToStrip, IsWhatTheClientDidNotAskFor) {
+  const RequestPeek none = peek(R"({"model":"m","stream_options":{"include_usage":false}})");
+  const RequestPeek final = peek(R"({"model":"m","stream_options":{"include_usage":true}})");
+  const RequestPeek both = peek(
+      R"({"model":"m","stream_options":{"include_usage":true,"continuous_usage_stats":true}})");
+  constexpr auto kInject = UsageInjection::include;
+  constexpr auto kInjectBoth = UsageInjection::include_and_continuous;
+  EXPECT_EQ(usage_to_strip(none, UsageInjection::none), UsageStrip::none);
+  EXPECT_EQ(usage_to_strip(none, kInject), UsageStrip::all);
+  EXPECT_EQ(usage_to_strip(none, kInjectBoth), UsageStrip::all);
+  EXPECT_EQ(usage_to_strip(final, kInject), UsageStrip::none);
+  EXPECT_EQ(usage_to_strip(final, kInjectBoth), UsageStrip::continuous_only);
+  EXPECT_EQ(usage_to_strip(both, kInjectBoth), UsageStrip::none);
+}
+
 TEST(PeekRequest, BigBodies) {
   const std::string body = R"({"image":")" + std::string(9 << 20, 'A') + R"(","model":"m"})";
   EXPECT_EQ(peek(body).model_value.of(body), "\"m\"");

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "proto/openai.h"
 #include "proto/splice.h"
 
 namespace berth::proto {
@@ -56,12 +57,6 @@ class SseScan {
   bool first_line_ = true;
   SseSigns signs_;
   uint64_t events_ = 0;
-};
-
-enum class UsageStrip : uint8_t {
-  none,             // the client asked for what the engine sends
-  continuous_only,  // it asked for the final usage chunk only: remove usage beside choices
-  all,              // it asked for none: also drop the chunk with empty choices and usage
 };
 
 struct StreamEdits {
