@@ -35,6 +35,10 @@ Status MemoryStore::commit(const Change& change) {
       return Error{Code::conflict, "writing service " + s.public_name +
                                        ": a newer generation is stored already; read it and retry"};
   }
+  for (const auto& k : change.put_keys)
+    for (const auto& [id, other] : all_.keys)
+      if (id != k.id && other.digest == k.digest)
+        return Error{Code::conflict, "writing key " + k.id + ": its digest is another key's"};
   for (const auto& s : change.put_services) all_.services.insert_or_assign(s.public_name, s);
   for (const auto& name : change.remove_services) all_.services.erase(name);
   for (const auto& r : change.put_replicas) all_.replicas.insert_or_assign(r.key, r);
