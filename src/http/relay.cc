@@ -20,6 +20,15 @@ thread_local std::string scratch_head;
 thread_local std::string scratch_body;
 thread_local proto::ResponseHead scratch_response;
 
+void append_without_content_type(std::string& out, std::string_view fields) {
+  while (!fields.empty()) {
+    std::string_view line = fields.substr(0, fields.find('\n') + 1);
+    fields.remove_prefix(line.size());
+    if (!proto::equals_ignoring_case(line.substr(0, line.find(':')), "content-type"))
+      out.append(line);
+  }
+}
+
 constexpr size_t kMaxScratch = 256 * 1024;  // a large rewritten body must not stay for ever
 
 }  // namespace
@@ -242,14 +251,22 @@ Relay::HeadStep Relay::adopt_head(const proto::ResponseHead& head) {
   until_close_ = has_body && (framed_anew ? task_.client_http10
                                           : mode_ == Mode::unframe ||
                                                 scanner_.kind() == BodyScanner::Kind::until_close);
-  compose_head(head, scratch_body);
+  compose_head(head, scratch_body, mode_ == Mode::rewrite ? plan.content_type : "");
   result_.head_sent = true;
   return HeadStep::ready;
 }
 
-void Relay::compose_head(const proto::ResponseHead& head, std::string_view extra) {
+void Relay::compose_head(const proto::ResponseHead& head, std::string_view extra,
+                         std::string_view content_type) {
   proto::append_status_line(scratch_head, head.status, head.reason);
-  head.append_passing(scratch_head);
+  if (content_type.empty()) {
+    head.append_passing(scratch_head);
+  } else {
+    std::string passing;
+    head.append_passing(passing);
+    append_without_content_type(scratch_head, passing);
+    scratch_head.append("Content-Type: ").append(content_type).append("\r\n");
+  }
   scratch_head.append(extra);
   const bool head_answer = task_.request.answering == BodyScanner::Answering::head;
   const bool without_body = scanner_.done() && !head_answer && head.content_length < 0;

@@ -77,7 +77,8 @@ class RelayObserver {
 
   struct Plan {
     enum class Do : uint8_t { verbatim, rewrite, decline } what = Do::verbatim;
-    Rewriter* rewriter = nullptr;  // of rewrite
+    Rewriter* rewriter = nullptr;   // of rewrite
+    std::string_view content_type;  // of rewrite: instead of the upstream's; empty: as it was
   };
   // The final response's head is there (its views die with this call); nothing was sent to the
   // client. `fields` takes further field lines for the client.
@@ -149,7 +150,8 @@ class Relay {
   runtime::Task<void> attempt(UpstreamPtr upstream);
   HeadStep take_head(std::string_view& bytes);
   HeadStep adopt_head(const proto::ResponseHead& head);
-  void compose_head(const proto::ResponseHead& head, std::string_view extra);
+  void compose_head(const proto::ResponseHead& head, std::string_view extra,
+                    std::string_view content_type);
   void feed(std::string_view bytes, Out& out);
   void close_rewritten();
   bool upstream_ended(const runtime::ReadResult& got, Out& out);

@@ -338,7 +338,7 @@ Task<Status> Exchange::receive_body(uint64_t limit) {
   Status eaten = eat_body(body_view_, limit);
   if (!eaten.ok()) co_return eaten;
   own_bytes_.resize(own_head_->size);  // shrinks; the head's views stay
-  connection_.deadline.set_after(server_.options_.body_deadline);
+  connection_.deadline.set_after(server_.options_.body_stall);
   Wait wait{nullptr, &connection_.deadline};
   if (wants_continue) {
     WriteResult sent = co_await client().write_stable("HTTP/1.1 100 Continue\r\n\r\n", {}, wait);
@@ -352,6 +352,7 @@ Task<Status> Exchange::receive_body(uint64_t limit) {
       co_return Error{Code::cancelled, "the client left while it sent its body", Source::caller};
     eaten = eat_body(got.view.bytes(), limit);
     if (!eaten.ok()) co_return eaten;
+    connection_.deadline.set_after(server_.options_.body_stall);
   }
   own_body_.reserve(own_body_.size() + kPadding);
   body_view_ = own_body_;

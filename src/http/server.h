@@ -59,7 +59,7 @@ class Service {
 struct ServerOptions {
   proto::HeadLimits head;
   Duration head_deadline = seconds(30);   // from a head's first byte to its end
-  Duration body_deadline = seconds(300);  // for a whole body
+  Duration body_stall = seconds(60);      // between two pieces of a body
   Duration idle_limit = seconds(75);      // between requests
   Duration write_stall = seconds(60);     // a client that takes nothing for so long has left
   HalfClose half_close = HalfClose::is_leaving;

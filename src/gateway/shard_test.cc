@@ -1,0 +1,94 @@
+#include "gateway/shard.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "base/id.h"
+#include "http/upstream_fake.h"
+
+namespace berth::gateway {
+namespace {
+
+using http::FakeClient;
+using http::until;
+using runtime::Loop;
+using runtime::Task;
+
+struct Answer {
+  std::string raw;
+  std::string body;
+};
+Task<Answer> get_models(Loop& loop, std::string address, std::string key) {
+  FakeClient c = co_await FakeClient::connect(loop, address);
+  co_await c.send("GET /v1/models HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + key +
+                  "\r\n\r\n");
+  Answer a;
+  a.raw = co_await c.response(&a.body);
+  co_return a;
+}
+
+std::shared_ptr<const route::KeyTable> keys_with(const std::string& key) {
+  std::unordered_map<std::string, route::KeyTable::Entry> entries;
+  entries[sha256_hex(key)].caller.user = "u";
+  return std::make_shared<route::KeyTable>(std::move(entries));
+}
+
+std::string id_of(const std::string& raw) {
+  size_t at = raw.find("X-Request-Id: ");
+  return at == raw.npos ? "" : raw.substr(at + 14, raw.find("\r\n", at) - at - 14);
+}
+
+// Snapshots come from another thread; requests see them from then on. Every request has an id of
+// its own, which stands in the log with what happened, and without the key.
+TEST(Shard, TakesSnapshotsFromOtherThreadsAndLogsEveryRequest) {
+  auto dir = std::filesystem::temp_directory_path() / ("berth-shard-" + std::to_string(getpid()));
+  std::filesystem::create_directory(dir);
+  std::string first_id, second_id;
+  {
+    auto log = std::move(AccessLog::open(dir / "access.log")).value();
+    Loop loop;
+    Shard shard(loop, ShardSettings{}, {}, {}, log.get());
+    auto listener = std::move(runtime::Listener::open(loop, runtime::Address::loopback(0))).value();
+    std::string address = listener->address().to_string();
+    shard.listen(std::move(listener));
+    Answer before = loop.run_until(get_models(loop, address, "sk-secret-key"));
+    EXPECT_TRUE(before.raw.starts_with("HTTP/1.1 401")) << before.raw;
+    std::thread publisher([&] {
+      shard.publish_keys(keys_with("sk-secret-key"));
+      route::Route r;
+      r.public_name = "m";
+      r.access.scope = AccessSpec::Scope::everybody;
+      std::vector<route::Route> routes;
+      routes.push_back(r);
+      shard.publish_routes(std::make_shared<route::RouteTable>(std::move(routes)));
+    });
+    publisher.join();
+    Answer after = loop.run_until(get_models(loop, address, "sk-secret-key"));
+    EXPECT_TRUE(after.raw.starts_with("HTTP/1.1 200")) << after.raw;
+    EXPECT_NE(after.body.find("\"id\":\"m\""), after.body.npos);
+    first_id = id_of(before.raw);
+    second_id = id_of(after.raw);
+    loop.run_until(shard.drain(seconds(1)));
+    const std::vector<const Counters*> all = {&shard.counters()};
+    EXPECT_NE(metrics_text(all).find("responses_total{class=\"4xx\"} 1\n"), std::string::npos);
+  }
+  std::ifstream in(dir / "access.log");
+  std::stringstream text;
+  text << in.rdbuf();
+  std::string lines = text.str();
+  EXPECT_EQ(first_id.size(), 32u);
+  EXPECT_NE(first_id, second_id);
+  EXPECT_NE(lines.find("\"id\":\"" + first_id + "\""), lines.npos) << lines;
+  EXPECT_NE(lines.find("\"status\":401"), lines.npos);
+  EXPECT_NE(lines.find("\"id\":\"" + second_id + "\""), lines.npos);
+  EXPECT_EQ(lines.find("sk-secret-key"), lines.npos);
+  std::filesystem::remove_all(dir);
+}
+
+}  // namespace
+}  // namespace berth::gateway
