@@ -58,10 +58,10 @@ class Service {
 
 struct ServerOptions {
   proto::HeadLimits head;
-  Duration head_deadline = seconds(30);   // from a head's first byte to its end
-  Duration body_stall = seconds(60);      // between two pieces of a body
-  Duration idle_limit = seconds(75);      // between requests
-  Duration write_stall = seconds(60);     // a client that takes nothing for so long has left
+  Duration head_deadline = seconds(30);  // from a head's first byte to its end
+  Duration body_stall = seconds(60);     // between two pieces of a body
+  Duration idle_limit = seconds(75);     // between requests
+  Duration write_stall = seconds(60);    // a client that takes nothing for so long has left
   HalfClose half_close = HalfClose::is_leaving;
   size_t max_connections = 100'000;  // further ones wait in the backlog
 };
