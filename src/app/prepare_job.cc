@@ -71,9 +71,9 @@ std::vector<std::string> agent_args(const JobSite& site, const ReplicaRecord& re
   if (!spec.served_model_name.empty())
     args.insert(args.end(), {"--served-model", spec.served_model_name});
   if (site.node_address.from == config::NodeAddressFrom::cidr)
-    args.insert(args.end(), {"--address-from", "cidr:" + site.node_address.cidr});
+    args.insert(args.end(), {"--address-policy", site.node_address.cidr});
   if (site.node_address.from == config::NodeAddressFrom::interface)
-    args.insert(args.end(), {"--address-from", "interface:" + site.node_address.interface});
+    args.insert(args.end(), {"--address-policy", "interface:" + site.node_address.interface});
   return args;
 }
 

@@ -99,6 +99,7 @@ struct Config {
   std::string log_level;
   std::string allow_root;  // why; empty: refuse to run as root
   bool allow_loopback = false;
+  std::string static_routes;  // file of fixed routes and keys instead of a controller; see there
   SlurmConfig slurm;
   std::string munge_socket;  // empty: libmunge's default
   int64_t local_max_jobs = 0;

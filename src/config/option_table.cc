@@ -104,6 +104,11 @@ std::vector<Option> process() {
                  "Socket of munged, for credentials of agents. Empty: libmunge's default, "
                  "/run/munge/munge.socket.2.",
                  [](Config& c, const V& v) { c.munge_socket = text_of(v); }});
+  out.push_back({"static_routes", OptionType::path, "",
+                 "JSON file of fixed routes and keys: a gateway with no controller and no state, "
+                 "for benchmarks and tests of the data path.",
+                 [](Config& c, const V& v) { c.static_routes = text_of(v); }});
+  out.back().visibility = Visibility::expert;
   out.push_back({"local.max_jobs", OptionType::integer, "8",
                  "Jobs that the local scheduler runs at once; further ones wait.",
                  [](Config& c, const V& v) { c.local_max_jobs = integer_of(v); }, 1, 1000});
