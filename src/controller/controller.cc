@@ -48,12 +48,19 @@ Controller::Step Controller::step(Instant now) {
     estimates_ = plan::estimate(s.replicas);
     estimated_at_ = state_.revision();
   }
+  if (now - window_began_ >= seconds(1)) {
+    window_began_ = now;
+    submitted_in_window_ = 0;
+  }
+  plan::Policy policy = policy_;
+  policy.max_submits_per_tick -= submitted_in_window_;
   plan::Plan made =
-      plan::plan({s.services, s.replicas, s.leases}, observed_, estimates_, policy_, now);
+      plan::plan({s.services, s.replicas, s.leases}, observed_, estimates_, policy, now);
   result.committed = commit(made.changes, now);
   if (!result.committed) return result;
 
   observed_.submit_outcomes.clear();
+  submitted_in_window_ += static_cast<int>(made.effects.submits.size());
   for (const plan::SubmitEffect& e : made.effects.submits) plan::begin_submit(observed_, e.key);
   for (const plan::CancelEffect& e : made.effects.cancels) {
     observed_.cancels_in_flight.insert(e.key);

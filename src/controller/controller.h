@@ -74,6 +74,8 @@ class Controller {
   uint64_t estimated_at_ = 0;  // State::revision() of estimates_
   uint64_t published_at_ = 0;  // State::revision() at the last step
   Instant last_step_;
+  Instant window_began_{};  // max_submits_per_tick holds for a second, however often one steps
+  int submitted_in_window_ = 0;
   std::map<std::string, std::string> scripts_;  // to be stored with the next commit, by key
   store::Change deferred_;                      // plan::Flaw::intent_after_submit
 };

@@ -151,6 +151,24 @@ TEST(Controller, NothingIsPublishedWhenNothingChanged) {
   EXPECT_FALSE(f.step().publish);
 }
 
+// C25: however often one steps, submits are paced.
+TEST(Controller, SubmitsArePacedByTheSecond) {
+  Fixture f;
+  ServiceRecord s = *f.state.service("alice/m");
+  s.spec.replicas = 20;
+  store::Change change;
+  change.put_services = {s};
+  ASSERT_TRUE(f.state.commit(change).ok());
+  f.list({});
+  size_t in_second = f.step().effects.submits.size();
+  for (int i = 0; i < 9; ++i) {
+    f.now += milliseconds(100);
+    in_second += f.controller.step(f.now).effects.submits.size();
+  }
+  EXPECT_EQ(in_second, 5u);
+  EXPECT_EQ(f.step().effects.submits.size(), 5u);
+}
+
 TEST(Controller, ALookupIsAskedOnceAtATime) {
   Fixture f;
   f.list({});
