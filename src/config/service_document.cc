@@ -21,7 +21,7 @@ YamlNode tree_of(const Json& value) {
       YamlNode key;
       key.kind = YamlNode::Kind::scalar;
       key.text = name;
-      node.members.emplace_back(std::move(key), tree_of(member));
+      node.members.push_back({std::move(key), tree_of(member)});
     }
   } else {
     node.kind = YamlNode::Kind::scalar;

@@ -152,7 +152,7 @@ class TreeBuilder final : public YAML::EventHandler {
       level.has_key = false;
       // The parser marks a missing value where the next token stands; people look at the name.
       if (node.kind == YamlNode::Kind::null && node.text.empty()) node.mark = level.key.mark;
-      level.node.members.emplace_back(std::move(level.key), std::move(node));
+      level.node.members.push_back({std::move(level.key), std::move(node)});
     }
   }
 

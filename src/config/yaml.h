@@ -24,16 +24,23 @@ struct Mark {
   int column = 0;
 };
 
+struct YamlMember;
+
 struct YamlNode {
   enum class Kind { null, scalar, list, map };
   Kind kind = Kind::null;
   bool quoted = false;  // a scalar in quotes or a block
   std::string text;     // of a scalar; of a null as it was written ("", "~", "null")
   Mark mark;
-  std::vector<YamlNode> items;                         // of a list
-  std::vector<std::pair<YamlNode, YamlNode>> members;  // of a map, in order; keys are scalars
+  std::vector<YamlNode> items;      // of a list
+  std::vector<YamlMember> members;  // of a map, in order; keys are scalars
 
   const YamlNode* find(std::string_view key) const;
+};
+
+struct YamlMember {
+  YamlNode key;
+  YamlNode value;
 };
 
 // Everything that is wrong with a text, in the order it was found.

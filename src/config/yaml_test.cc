@@ -43,8 +43,8 @@ TEST(Yaml, ScalarsStayAsWritten) {
 
 TEST(Yaml, MarksCountFromOne) {
   YamlNode map = parse_one("a:\n  - x\n  - {b: y}\n");
-  EXPECT_EQ(map.find("a")->items[1].members[0].second.mark.line, 3);
-  EXPECT_EQ(map.find("a")->items[1].members[0].second.mark.column, 9);
+  EXPECT_EQ(map.find("a")->items[1].members[0].value.mark.line, 3);
+  EXPECT_EQ(map.find("a")->items[1].members[0].value.mark.column, 9);
 }
 
 TEST(Yaml, BomCrlfAndSeveralDocuments) {

@@ -1,0 +1,84 @@
+#include "cli/cmd_wait.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/call.h"
+
+namespace berth::cli {
+namespace {
+
+constexpr Duration kLook = seconds(1);
+constexpr Duration kPatience = seconds(30);
+
+enum class Verdict { reached, hopeless, not_yet };
+
+Verdict judge(const std::string& status, WaitFor state) {
+  if (state == WaitFor::stopped) return status == "stopped" ? Verdict::reached : Verdict::not_yet;
+  if (status == "ready") return Verdict::reached;
+  if (status == "failed" || status == "stopped") return Verdict::hopeless;
+  return Verdict::not_yet;
+}
+
+std::string line_of(const Json& document) {
+  std::string text =
+      fmt::format("{}: {}, {}/{} ready", text_of(document, "name"), text_of(document, "status"),
+                  number_of(document, "ready"), number_of(document, "wanted_replicas"));
+  std::string more = text_of(document, "status_text");
+  return more.empty() ? text : text + " (" + more + ")";
+}
+
+}  // namespace
+
+int wait_for(Context& context, const std::string& name, WaitFor state,
+             std::optional<Duration> limit) {
+  Instant begun = context.now(), answered = begun;
+  std::string said;
+  for (;;) {
+    auto api = context.api();
+    if (!api) return fail(context, api.error().message);
+    auto reply = (*api)->call(ApiRequest{"GET", service_path(name), "", seconds(10)});
+    if (!reply) {
+      if (context.now() - answered > kPatience)
+        return fail(context, fmt::format("wait {}: {}", name, reply.error().message));
+    } else if (reply->status == 404 && state == WaitFor::stopped) {
+      return exit_ok;  // removed
+    } else if (reply->status >= 400 && reply->status < 500) {
+      return fail(context,
+                  fmt::format("wait {}: {}", name, error_message(reply->status, reply->body)));
+    } else if (reply->status == 200) {
+      answered = context.now();
+      Answer answer{exit_ok, 200, reply->body};
+      Json document = answer.document();
+      std::string line = line_of(document);
+      if (line != said) context.err(line + "\n");
+      said = line;
+      Verdict verdict = judge(text_of(document, "status"), state);
+      if (verdict == Verdict::reached) return exit_ok;
+      if (verdict == Verdict::hopeless)
+        return fail(context, fmt::format("{} will not get ready by itself; see `berth explain {}`",
+                                         name, name));
+    }
+    Duration waited = context.now() - begun;
+    if (limit && waited >= *limit)
+      return fail(context, fmt::format("{} is not {} after {}; see `berth explain {}`", name,
+                                       state == WaitFor::ready ? "ready" : "stopped",
+                                       to_human(waited), name));
+    Duration pause = limit ? std::min(kLook, *limit - waited) : kLook;
+    if (!context.sleep(pause)) return fail(context, "interrupted");
+  }
+}
+
+int run_wait(Context& context, const Arguments& arguments) {
+  std::optional<Duration> limit;
+  if (arguments.has("--timeout")) {
+    limit = parse_duration(arguments.value("--timeout"));
+    if (!limit)
+      return fail(context, "wait: --timeout must be a time such as 90s or 10m", exit_usage);
+  }
+  WaitFor state = arguments.value("--for") == "stopped" ? WaitFor::stopped : WaitFor::ready;
+  return wait_for(context, arguments.positional(0), state, limit);
+}
+
+}  // namespace berth::cli

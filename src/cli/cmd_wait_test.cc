@@ -1,0 +1,88 @@
+#include "cli/cmd_wait.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/api_fake.h"
+
+namespace berth::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string service(const std::string& status) {
+  return R"({"v":1,"name":"m","ready":0,"wanted_replicas":1,"status":")" + status +
+         R"(","status_text":"because"})";
+}
+
+TEST(CmdWait, UntilReady) {
+  Terminal t;
+  for (const char* status : {"starting", "starting", "ready"})
+    t.api.expect("GET", "/berth/v1/services/m").reply(200, service(status));
+  EXPECT_EQ(t.run({"wait", "m"}), exit_ok);
+  EXPECT_EQ(t.err, "m: starting, 0/1 ready (because)\nm: ready, 0/1 ready (because)\n");
+  EXPECT_EQ(t.slept, seconds(2));
+}
+
+TEST(CmdWait, FailedAndStoppedAreHopeless) {
+  for (const char* status : {"failed", "stopped"}) {
+    Terminal t;
+    t.api.expect("GET", "/berth/v1/services/m").reply(200, service(status));
+    EXPECT_EQ(t.run({"wait", "m"}), exit_failed) << status;
+    EXPECT_THAT(t.err, HasSubstr("see `berth explain m`"));
+  }
+}
+
+TEST(CmdWait, ForStopped) {
+  Terminal t;
+  t.api.expect("GET", "/berth/v1/services/m").reply(200, service("ready"));
+  t.api.expect("GET", "/berth/v1/services/m").reply(200, service("stopped"));
+  EXPECT_EQ(t.run({"wait", "m", "--for", "stopped"}), exit_ok);
+  t.api.expect("GET", "/berth/v1/services/m").reply(404, "{}");
+  EXPECT_EQ(t.run({"wait", "m", "--for=stopped"}), exit_ok) << "removed";
+}
+
+TEST(CmdWait, Timeout) {
+  Terminal t;
+  for (int i = 0; i < 4; ++i)
+    t.api.expect("GET", "/berth/v1/services/m").reply(200, service("starting"));
+  EXPECT_EQ(t.run({"wait", "m", "--timeout", "2500ms"}), exit_failed);
+  EXPECT_THAT(t.err, HasSubstr("m is not ready after 2s"));
+  EXPECT_EQ(t.slept, milliseconds(2500));
+  EXPECT_EQ(t.run({"wait", "m", "--timeout", "soon"}), exit_usage);
+}
+
+TEST(CmdWait, OutlivesARestartOfBerth) {
+  Terminal t;
+  t.api.expect("GET", "/berth/v1/services/m").reply(200, service("starting"));
+  for (int i = 0; i < 20; ++i)
+    t.api.expect("GET", "/berth/v1/services/m").fail(Code::unavailable, "refused");
+  t.api.expect("GET", "/berth/v1/services/m").reply(503, "");
+  t.api.expect("GET", "/berth/v1/services/m").reply(200, service("ready"));
+  EXPECT_EQ(t.run({"wait", "m"}), exit_ok);
+}
+
+TEST(CmdWait, GivesUpOnASilentBerthAndOnCtrlC) {
+  Terminal t;
+  for (int i = 0; i < 40; ++i)
+    t.api.expect("GET", "/berth/v1/services/m").fail(Code::unavailable, "refused");
+  EXPECT_EQ(t.run({"wait", "m"}), exit_failed);
+  EXPECT_THAT(t.err, HasSubstr("wait m: refused"));
+  EXPECT_EQ(t.slept, seconds(31));
+
+  Terminal u;
+  u.interrupt_after = seconds(1);
+  u.api.expect("GET", "/berth/v1/services/m").reply(200, service("starting"));
+  EXPECT_EQ(u.run({"wait", "m"}), exit_failed);
+  EXPECT_THAT(u.err, HasSubstr("interrupted"));
+}
+
+TEST(CmdWait, UnknownService) {
+  Terminal t;
+  t.api.expect("GET", "/berth/v1/services/m").reply(404, R"({"error":{"message":"no service"}})");
+  EXPECT_EQ(t.run({"wait", "m"}), exit_failed);
+  EXPECT_THAT(t.err, HasSubstr("wait m: no service"));
+}
+
+}  // namespace
+}  // namespace berth::cli
