@@ -56,7 +56,9 @@ class SlurmSite : public SchedSite {
   void step() override { std::this_thread::sleep_for(milliseconds(50)); }
 
   void make_wait(sched::JobRequest& request) override {
-    request.resources.cpus_per_task = 4000;  // accepted, and pending for ever: PartitionConfig
+    // Over the partition's limit: accepted by default, and pending for ever (PartitionTimeLimit).
+    request.resources.partition = "short";
+    request.resources.time_limit = hours(1);
   }
   std::string make_impossible(sched::JobRequest& request) override {
     request.resources.partition = "nope";
