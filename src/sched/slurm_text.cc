@@ -68,7 +68,7 @@ JobState state_of_beginning(std::string_view beginning) {
 
 bool is_absent(std::string_view text) {
   return text.empty() || text == "Unknown" || text == "None" || text == "N/A" || text == "NONE" ||
-         text == "(null)" || text == "0";
+         text == "(null)";
 }
 
 // Reads a number of exactly `width` digits at the front, then `after` (0: the end or anything).
@@ -140,7 +140,7 @@ std::optional<Instant> parse_slurm_time(std::string_view text) {
   if (is_absent(text)) return std::nullopt;
   if (auto epoch = parse_count(text)) {
     // Slurm's "infinite" and "no value" are just below 2^32 and 2^64.
-    if (*epoch >= 0xfffffff0u) return std::nullopt;
+    if (*epoch == 0 || *epoch >= 0xfffffff0u) return std::nullopt;
     return from_ms(static_cast<int64_t>(*epoch) * 1000);
   }
   auto year = take_digits(text, 4, '-');
@@ -154,7 +154,9 @@ std::optional<Instant> parse_slurm_time(std::string_view text) {
                                    std::chrono::month(static_cast<unsigned>(*month)),
                                    std::chrono::day(static_cast<unsigned>(*day))};
   if (!date.ok() || *year < 1970) return std::nullopt;
-  return std::chrono::sys_days(date) + hours(*hour) + minutes(*minute) + seconds(*second);
+  Instant time = std::chrono::sys_days(date) + hours(*hour) + minutes(*minute) + seconds(*second);
+  if (to_ms(time) == 0) return std::nullopt;
+  return time;
 }
 
 SlurmDuration parse_slurm_duration(std::string_view text) {

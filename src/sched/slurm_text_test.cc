@@ -87,9 +87,10 @@ TEST(SlurmText, DurationsForSbatchComeBackAsTheyWere) {
 TEST(SlurmText, Times) {  // C13
   EXPECT_EQ(parse_slurm_time("1796067913"), from_ms(1796067913000));
   EXPECT_EQ(parse_slurm_time("2026-11-30T18:04:26"), from_ms(1796061866000));
-  for (const char* absent : {"Unknown", "None", "N/A", "NONE", "(null)", "", "0", "4294967294",
-                             "18446744073709551614", "2026-13-30T18:04:26", "2026-11-31T18:04:26",
-                             "2026-11-30", "2026-11-30T18:04:26Z", "12:30", "-5", "tomorrow"})
+  for (const char* absent :
+       {"Unknown", "None", "N/A", "NONE", "(null)", "", "0", "00", "1970-01-01T00:00:00",
+        "4294967294", "18446744073709551614", "2026-13-30T18:04:26", "2026-11-31T18:04:26",
+        "2026-11-30", "2026-11-30T18:04:26Z", "12:30", "-5", "tomorrow"})
     EXPECT_FALSE(parse_slurm_time(absent)) << absent;
 }
 
