@@ -32,6 +32,15 @@ runtime::Task<void> ControlService::serve(http::Exchange& exchange) {
   request.path = std::string(target.substr(0, question));
   if (question != std::string_view::npos) request.query = std::string(target.substr(question + 1));
   request.authorization = std::string(exchange.head().authorization);
+  if (!request.path.starts_with("/berth/")) {
+    controller::ApiReply elsewhere = controller::reply_error(
+        not_found("this socket serves /berth/v1 only; for " + request.path +
+                  " use the gateway's address (STATE/address) and a key: BERTH_URL=http://..., "
+                  "BERTH_KEY=..."));
+    http::Response response = to_response(std::move(elsewhere));
+    co_await exchange.respond(std::move(response));
+    co_return;
+  }
   Status body = co_await exchange.receive_body(body_limit_);
   if (!body) {
     http::Response refused = to_response(controller::reply_error(body.error()));
