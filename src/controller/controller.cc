@@ -129,6 +129,7 @@ void Controller::on_feed(Feed feed, Instant now) {
 
 bool Controller::may_expire(Instant now) const {
   if (policy_.flaw == plan::Flaw::stale_feed_expiry) return true;
+  if (now - last_step_ > policy_.stall_after) return false;  // step() has yet to notice a stall
   return observed_.feed.fresh_since && now >= *observed_.feed.fresh_since + policy_.lease_grace;
 }
 

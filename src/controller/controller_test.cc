@@ -134,6 +134,7 @@ TEST(Controller, AStalledProcessExpiresNobody) {
   Fixture f;
   f.bring_up();
   f.now += minutes(10);  // stopped, or a suspended machine
+  EXPECT_FALSE(f.controller.may_expire(f.now));
   f.step();
   EXPECT_FALSE(f.controller.may_expire(f.now));
   EXPECT_EQ(f.controller.routes(f.loads, f.now).at(0).targets.size(), 1u);

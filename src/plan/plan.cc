@@ -295,7 +295,9 @@ class Planner {
         if (is_ended(seen.job.state) || seen.job.state == JobState::completing) continue;
         bool ours = r.state != ReplicaState::ended &&
                     (r.submit != SubmitState::accepted || r.job.id == seen.job.ref.id);
-        if (ours || seen.asked_at <= r.state_since || !usable_) continue;
+        if (ours || seen.asked_at <= r.state_since || !usable_ ||
+            now_ - seen.asked_at > policy_.cancel_knowledge)
+          continue;
         auto last = observed_.strays_cancelled_at.find(seen.job.ref.id);
         if (last != observed_.strays_cancelled_at.end() &&
             now_ - last->second < policy_.cancel_retry)

@@ -51,14 +51,15 @@ struct Policy {
   Duration unreachable_backoff_cap = seconds(60);
 
   // Stopping.
-  Duration drain_margin = seconds(15);  // beyond the service's drain_grace, before scancel
-  Duration cancel_retry = seconds(20);  // doubles up to the cap until the job has ended
+  Duration drain_margin = seconds(15);      // beyond the service's drain_grace, before scancel
+  Duration cancel_knowledge = seconds(10);  // nothing is cancelled that was last seen earlier
+  Duration cancel_retry = seconds(20);      // doubles up to the cap until the job has ended
   Duration cancel_retry_cap = minutes(2);
   int kill_after_attempts = 3;          // then SIGKILL at once
   Duration stuck_after = seconds(120);  // in COMPLETING: shown as stuck
 
   // Agents.
-  Duration stall_after = seconds(5);  // between two steps: this process was not running
+  Duration stall_after = seconds(5);   // between two steps: this process was not running
   Duration lease_grace = seconds(15);  // nothing expires before the feed was whole for so long
   Duration agent_silent_after = minutes(5);  // unhealthy with no word from the agent: replaced
   Duration unhealthy_after = minutes(15);    // unhealthy by the agent's own word: replaced

@@ -23,8 +23,7 @@ TEST(Explain, ReadsLikeSentences) {
   std::vector<std::string> lines = explain(r, now);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0], "waiting: Resources, since 3m05s, estimated start in 12m00s");
-  EXPECT_EQ(lines[1],
-            "berth-1 (job 42): Resources, since 3m05s, estimated start in 12m00s");
+  EXPECT_EQ(lines[1], "berth-1 (job 42): Resources, since 3m05s, estimated start in 12m00s");
   EXPECT_EQ(lines[2], "next: wait until the scheduler starts the job");
 }
 

@@ -44,7 +44,10 @@ TEST(NextStopStep, DrainsFirstThenCancels) {
   EXPECT_EQ(f.step(at(201), &f.lease), StopStep::drain);
   f.r.stop->drain_asked_at = at(201);
   EXPECT_EQ(f.step(at(240), &f.lease), StopStep::nothing);
+  f.show(JobState::running, at(245));
   EXPECT_EQ(f.step(at(247), &f.lease), StopStep::cancel);
+  EXPECT_EQ(f.step(at(256), &f.lease), StopStep::nothing);  // seen too long ago
+  f.show(JobState::running, at(205));
   EXPECT_EQ(f.step(at(210), nullptr), StopStep::cancel);  // its agent is gone already
 }
 
@@ -52,6 +55,7 @@ TEST(NextStopStep, AnAgentOnItsWayOutIsGivenAMoment) {
   Fixture f;
   f.r.agent_end = AgentEnd{at(205), EndCause::completed, "", {}, {}};
   EXPECT_EQ(f.step(at(210), nullptr), StopStep::nothing);
+  f.show(JobState::running, at(220));
   EXPECT_EQ(f.step(at(221), nullptr), StopStep::cancel);
 }
 

@@ -190,7 +190,8 @@ class Tracker {
       return;
     }
     if (heartbeat_contradicts()) return;
-    if (policy_.flaw == Flaw::partial_absence && absent_polls() > 0) {
+    bool naive = policy_.flaw == Flaw::partial_absence || policy_.flaw == Flaw::stale_listing;
+    if (naive && absent_polls() > 0) {
       end(judge_end(r(), nullptr, policy_), now_);
       return;
     }
@@ -198,7 +199,7 @@ class Tracker {
     bool agent_said = r().agent_end && accounting_answered() && polls > policy_.absent_polls;
     if (!agent_said && polls < policy_.absent_polls_alone) return;
     Instant sent = r().submit_sent_at.value_or(r().intended_at);
-    if (!agent_said && policy_.flaw != Flaw::stale_listing && now_ < sent + policy_.submit_grace)
+    if (!agent_said && now_ < sent + policy_.submit_grace)
       return;   // accounting may lag behind (C05)
     if (job) {  // the queue itself still shows how it ended
       JobEnd shown{job->job.ref, job->job.key, job->job.state, job->job.state_text};
@@ -312,10 +313,6 @@ class Tracker {
 
   void follow_lease_state() {
     if (expired(*lease_, observed_.feed, policy_, now_)) {
-      if (policy_.flaw == Flaw::stale_feed_expiry) {
-        end({EndCause::unknown, "its lease expired", std::nullopt, std::nullopt}, now_);
-        return;
-      }
       if (r().state != ReplicaState::unhealthy && r().state != ReplicaState::draining)
         note("unhealthy", "its agent has not been heard in time");
       go(ReplicaState::unhealthy);

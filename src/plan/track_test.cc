@@ -112,8 +112,8 @@ RC_GTEST_PROP(Track, StatesOnlyFollowLegally, ()) {
   lease.state = static_cast<LeaseState>(*rc::gen::inRange(0, 4));
   lease.registered_at = at(*rc::gen::inRange(100, 220));
   lease.expires_at = at(*rc::gen::inRange(100, 300));
-  Observed seen = with_job(static_cast<JobState>(*rc::gen::inRange(0, 15)),
-                           at(*rc::gen::inRange(100, 200)));
+  Observed seen =
+      with_job(static_cast<JobState>(*rc::gen::inRange(0, 15)), at(*rc::gen::inRange(100, 200)));
   seen.absences["berth-1"] = {*rc::gen::inRange(0, 8), at(190)};
   Tracked t = track(r, *rc::gen::inRange(0, 2) ? &lease : nullptr, seen, Policy{}, at(200));
   RC_ASSERT(can_follow(r.state, t.record.state));
