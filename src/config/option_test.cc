@@ -133,5 +133,19 @@ TEST(Option, ReferenceIsUpToDate) {
       << "run BERTH_UPDATE_GOLDEN=1 build/release/unit_tests --gtest_filter=Option.Reference*";
 }
 
+TEST(Option, ThePackagedFileIsAccepted) {
+  std::ifstream in(std::string(BERTH_SOURCE_DIR) + "/packaging/config/berth.yaml");
+  std::stringstream text;
+  text << in.rdbuf();
+  ConfigInput input;
+  input.file_name = "berth.yaml";
+  input.file_text = text.str();
+  input.environment["STATE_DIRECTORY"] = "/var/lib/berth";
+  auto loaded = load_config(input);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->config.state_dir, "/var/lib/berth");
+  EXPECT_EQ(loaded->config.gateway.access_log, "/var/lib/berth/access.log");
+}
+
 }  // namespace
 }  // namespace berth::config
