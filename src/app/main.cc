@@ -1,6 +1,7 @@
 // The one program: commands of cli/, and the roles that are wired here.
 #include <cstdio>
 
+#include "app/wire_agent.h"
 #include "app/wire_serve.h"
 #include "base/log.h"
 #include "cli/cmd_config.h"
@@ -34,6 +35,15 @@ int serve(cli::Context& context, const cli::Arguments& arguments) {
   return run_serve(loaded->config, reload);
 }
 
+int agent_role(cli::Context& context, const cli::Arguments& arguments) {
+  auto options = agent_options(arguments);
+  if (!options) {
+    context.err("berth agent: " + options.error().message + "\n");
+    return cli::exit_usage;
+  }
+  return agent::run_agent(*options);
+}
+
 int shim(cli::Context&, const cli::Arguments& arguments) {
   return sched::run_shim(arguments.positional(0));
 }
@@ -43,6 +53,7 @@ int shim(cli::Context&, const cli::Arguments& arguments) {
 
 int main(int argc, char** argv) {
   berth::cli::set_role("serve", berth::app::serve);
+  berth::cli::set_role("agent", berth::app::agent_role);
   berth::cli::set_role("shim", berth::app::shim);
   return berth::cli::run_program(argc, argv);
 }
