@@ -2,6 +2,7 @@
 // the same after it went through the API's document.
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/json.h"
