@@ -5,7 +5,7 @@
 // answers a request as the right model, heartbeats, and ends in order (lifecycle/
 // agent_lifecycle.h). Exit statuses: lifecycle/stop_cause.h.
 //
-// Environment read: BERTH_URL, BERTH_KEY (when the options leave them open), SLURM_JOB_ID and its
+// Environment read: BERTH_URL and BERTH_KEY when the options leave them open, SLURM_JOB_ID and its
 // kin (hook_job.h). http_proxy and its kin are never used by the agent; the engine gets them.
 // Nothing secret is in argv, in the engine's environment or in the log.
 #pragma once
@@ -42,7 +42,8 @@ struct AgentOptions {
   // loopback engine may listen; "": any free port
   std::string front_ports;
   std::string engine_ports;
-  std::string url;           // --url; "": BERTH_URL
+  std::string url;  // --url, BERTH_URL or the login file; "": the variable BERTH_URL
+  std::string key;  // never an option: from BERTH_KEY or the login file; "": the variable BERTH_KEY
   std::string ca_file;       // --ca-file: PEM bundle to trust for an https URL; "": the system's
   std::string munge_socket;  // --munge-socket; "": libmunge's default
   std::string workspace_root = "/tmp";   // --workspace-root: node-local, at most 40 characters
