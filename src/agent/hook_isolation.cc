@@ -284,7 +284,8 @@ runtime::Task<Result<runtime::StreamPtr>> connect_inside(runtime::Loop& loop, Ne
   auto stream = std::make_unique<runtime::Stream>(loop, *fd);
   if (error == EINPROGRESS) {
     runtime::FdReady ready(*stream, runtime::FdReady::For::write, wait);
-    switch (co_await ready) {
+    runtime::WriteEnd end = co_await ready;
+    switch (end) {
       case runtime::WriteEnd::timed_out:
         co_return timed_out(what + ": no answer", Source::engine);
       case runtime::WriteEnd::cancelled: {

@@ -26,10 +26,10 @@ Result<std::string> scontrol(std::vector<std::string> arguments) {
   auto result = runtime::run_command(command);
   if (!result) return std::move(result).error();
   if (!result->exited(0))
-    return unavailable(fmt::format("scontrol {} {}: {}: {}", command.argv[1], command.argv[2],
-                                   runtime::describe_outcome(*result),
-                                   sched::trim(result->error_output)),
-                       Source::scheduler);
+    return unavailable(
+        fmt::format("scontrol {} {}: {}: {}", command.argv[1], command.argv[2],
+                    runtime::describe_outcome(*result), sched::trim(result->error_output)),
+        Source::scheduler);
   return std::move(result->output);
 }
 

@@ -37,8 +37,8 @@ TEST(JobFacts, FromTheEnvironment) {
   JobFacts first = read({{"SLURM_JOB_ID", "7"}});
   EXPECT_EQ(first.restarts, 0);
   EXPECT_EQ(first.ends_at, std::nullopt);
-  JobFacts local = read({{"BERTH_LOCAL_JOB_ID", "3"}, {"BERTH_LOCAL_JOB_END", "1764536765"},
-                         {"SLURM_JOB_ID", "7"}});
+  JobFacts local = read(
+      {{"BERTH_LOCAL_JOB_ID", "3"}, {"BERTH_LOCAL_JOB_END", "1764536765"}, {"SLURM_JOB_ID", "7"}});
   EXPECT_EQ(local.scheduler, JobFacts::Scheduler::local);
   EXPECT_EQ(local.id, 3u);
   EXPECT_EQ(local.ends_at, from_ms(1764536765'000));
@@ -48,9 +48,8 @@ TEST(JobFacts, FromTheEnvironment) {
 
 TEST(JobFacts, WhatSlurmSaysOfAJob) {
   auto word = [](const char* state, const char* reason, const char* preempt) {
-    return read_scontrol_job(std::string("JobId=7 JobName=x JobState=") + state +
-                             " Reason=" + reason + " EndTime=1764536765 PreemptTime=" + preempt +
-                             "\n");
+    return read_scontrol_job(std::string("JobId=7 JobName=x JobState=") + state + " Reason=" +
+                             reason + " EndTime=1764536765 PreemptTime=" + preempt + "\n");
   };
   EXPECT_EQ(word("RUNNING", "None", "None").word, SchedulerWord::none);
   EXPECT_EQ(word("RUNNING", "None", "None").ends_at, from_ms(1764536765'000));
@@ -64,9 +63,16 @@ TEST(JobFacts, WhatSlurmSaysOfAJob) {
 
 // A21
 TEST(JobFacts, CommandsGetACleanEnvironment) {
-  const char* own[] = {"SLURM_MEM_PER_CPU=100", "SLURM_CONF=/etc/slurm.conf", "SBATCH_X=1",
-                       "SRUN_CPUS_PER_TASK=3", "PATH=/bin", "BERTH_KEY=secret", "LANG=de_DE",
-                       "SALLOC_A=1", "SLURM_TIME_FORMAT=relative", nullptr};
+  const char* own[] = {"SLURM_MEM_PER_CPU=100",
+                       "SLURM_CONF=/etc/slurm.conf",
+                       "SBATCH_X=1",
+                       "SRUN_CPUS_PER_TASK=3",
+                       "PATH=/bin",
+                       "BERTH_KEY=secret",
+                       "LANG=de_DE",
+                       "SALLOC_A=1",
+                       "SLURM_TIME_FORMAT=relative",
+                       nullptr};
   auto env = slurm_environment(const_cast<char**>(own));
   EXPECT_THAT(env, Contains("SLURM_CONF=/etc/slurm.conf"));
   EXPECT_THAT(env, Contains("PATH=/bin"));

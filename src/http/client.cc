@@ -139,7 +139,10 @@ Task<Result<std::unique_ptr<ClientExchange>>> open_exchange(runtime::Loop& loop,
   x->between_reads_ = request.between_reads;
   x->deadline_.set_after(request.connect_timeout);
   Wait wait{nullptr, &x->deadline_};
-  auto connected = co_await runtime::connect(loop, request.address, wait);
+  runtime::Task<Result<runtime::StreamPtr>> dialling =
+      request.dialer ? request.dialer->dial(loop, wait)
+                     : runtime::connect(loop, request.address, wait);
+  auto connected = co_await dialling;
   if (!connected.ok()) {
     Error e = std::move(connected).error().wrap(describe(request));
     e.code = Code::unavailable;  // nothing was sent

@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "http/dialer.h"
 #include "proto/http1_body.h"
 #include "runtime/address.h"
 #include "runtime/loop.h"
@@ -31,6 +32,7 @@ namespace berth::http {
 
 struct ClientRequest {
   runtime::Address address;
+  Dialer* dialer = nullptr;  // makes the connection; nullptr: by address
   std::string method = "GET";
   std::string target = "/";
   std::string host;    // of the Host field and TLS; empty: from the address

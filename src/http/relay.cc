@@ -88,16 +88,22 @@ Task<RelayResult> Relay::run() {
   co_return std::move(result_);
 }
 
-Task<UpstreamPtr> Relay::connect_fresh() {
-  auto address = runtime::Address::parse(task_.address);
-  if (!address.ok()) {
-    result_.end = RelayEnd::connect_failed;
-    result_.message = address.error().message;
-    co_return nullptr;
+Task<Result<runtime::StreamPtr>> Relay::dial(Wait wait) {
+  Task<Result<runtime::StreamPtr>> dialling;
+  if (task_.dialer) {
+    dialling = task_.dialer->dial(loop_, wait);
+  } else {
+    auto address = runtime::Address::parse(task_.address);
+    if (!address.ok()) co_return std::move(address).error();
+    dialling = runtime::connect(loop_, *address, wait);
   }
+  co_return co_await dialling;
+}
+
+Task<UpstreamPtr> Relay::connect_fresh() {
   deadline_.set_after(task_.timeouts.connect);
   Wait wait{&task_.client, &deadline_};
-  auto connected = co_await runtime::connect(loop_, *address, wait);
+  Result<runtime::StreamPtr> connected = co_await dial(wait);
   if (connected.ok()) {
     auto stream = std::move(connected).value();
     stream->set_half_close(runtime::HalfClose::is_allowed);  // an early answer may end in a FIN

@@ -29,6 +29,7 @@
 #include <string>
 #include <string_view>
 
+#include "http/dialer.h"
 #include "http/pool.h"
 #include "proto/http1_body.h"
 #include "runtime/loop.h"
@@ -110,6 +111,7 @@ struct RelayTask {
   UpstreamRequest& request;
   const RelayTimeouts& timeouts;
   RelayObserver& observer;
+  Dialer* dialer = nullptr;  // makes fresh connections; nullptr: by address
 };
 
 struct RelayResult {
@@ -146,6 +148,7 @@ class Relay {
   enum class Mode : uint8_t { verbatim, rewrite, unframe };
   enum class HeadStep : uint8_t { need_more, ready, failed };
 
+  runtime::Task<Result<runtime::StreamPtr>> dial(runtime::Wait wait);
   runtime::Task<UpstreamPtr> connect_fresh();
   runtime::Task<void> attempt(UpstreamPtr upstream);
   HeadStep take_head(std::string_view& bytes);

@@ -132,12 +132,14 @@ void AgentLifecycle::handle(const Registered& e) {
 
 void AgentLifecycle::handle(const RegisterFailed& e) {
   registering_ = false;
-  if (!ever_registered_ && e.kind == RegisterFailed::Kind::refused) {
+  bool final = e.kind != RegisterFailed::Kind::unreachable;
+  if (!ever_registered_ && final) {
     link_ = Link::none;
-    if (!ending()) begin_stop(StopReason::refused, e.why);
+    bool refused = e.kind == RegisterFailed::Kind::refused;
+    if (!ending()) begin_stop(refused ? StopReason::refused : StopReason::could_not_start, e.why);
     return;
   }
-  if (e.kind == RegisterFailed::Kind::refused && link_ == Link::asked) link_ = Link::none;
+  if (final && link_ == Link::asked) link_ = Link::none;
   if (ending()) return;
   register_at_ = now_ + register_backoff_;
   register_backoff_ = std::min(register_backoff_ * 2, kRegisterBackoffMax);

@@ -90,7 +90,8 @@ struct Registered {
   Duration heartbeat = seconds(3);
 };
 struct RegisterFailed {
-  enum class Kind { unreachable, refused };
+  // impossible: the agent itself cannot register, whatever Berth says (no address, no port).
+  enum class Kind { unreachable, refused, impossible };
   Kind kind = Kind::unreachable;
   std::string why;
 };

@@ -113,8 +113,7 @@ StopVerdict judge_stop(const StopFacts& facts) {
       return {EndCause::failed_to_load, kExitRefused,
               with_words("Berth refused the registration", facts.words)};
     case StopReason::could_not_start:
-      return {EndCause::failed_to_load, kExitFault,
-              with_words("the engine could not be started", facts.words)};
+      return {EndCause::failed_to_load, kExitFault, with_words("could not start", facts.words)};
   }
   return {EndCause::unknown, kExitFault, facts.words};
 }

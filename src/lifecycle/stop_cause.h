@@ -41,7 +41,7 @@ enum class StopReason {
   wrong_model,    // it answers, but not as the right model
   load_timeout,
   refused,          // Berth refused the registration for good
-  could_not_start,  // the engine could not be executed
+  could_not_start,  // the engine could not be executed, or the agent has no address
 };
 
 // What the scheduler said of the job after a signal.
