@@ -232,6 +232,8 @@ runtime::Task<void> ControlSide::expire_leases() {
   while (!stopping_) {
     co_await runtime::sleep_for(loop_, milliseconds(250));
     if (stopping_) co_return;
+    // After a stall of this very process, agents are heard first.
+    if (!controller_->may_expire(wall_now())) continue;
     auto expired = leases_->expire(wall_now());
     for (const LeaseRecord& lease : expired)
       log_warn("leases", "no heartbeat from {} at {}: {} is out of routing", lease.node,
