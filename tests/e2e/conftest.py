@@ -13,6 +13,7 @@ import pytest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "rig"))
 sys.path.insert(0, HERE)
+import berth  # noqa: E402
 import engine  # noqa: E402
 import slurm  # noqa: E402
 
@@ -62,3 +63,25 @@ def sdk():
         return {row["case"]: row["result"] for row in rows}
 
     return run
+
+
+@pytest.fixture(scope="session")
+def slurm_site(scratch, cluster):
+    """A Berth daemon on the cluster; alice and bob have keys paid by gaia, carol has one."""
+    site = berth.Site(f"{scratch}/slurm-site", cluster=cluster)
+    site.start()
+    site.key("alice", "gaia")
+    site.key("bob", "gaia")
+    site.key("carol")
+    yield site
+    site.close()
+
+
+@pytest.fixture(scope="session")
+def local_site(scratch):
+    """A Berth daemon with the local scheduler."""
+    site = berth.Site(f"{scratch}/local-site")
+    site.start()
+    site.key("alice", "gaia")
+    yield site
+    site.close()

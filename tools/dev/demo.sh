@@ -114,7 +114,11 @@ mkdir -p "$here"
 counts=""
 if [ -z "$model" ]; then
   counts=$'This tiny model only counts. Serve your own: ./dev demo --model my.gguf\n\n'
-  python3 engines/tiny/gguf.py "$here/counter.gguf" >&2
+  # Never rewritten in place: a running engine has the file mapped.
+  if [ ! "$here/counter.gguf" -nt engines/tiny/gguf.py ]; then
+    python3 engines/tiny/gguf.py "$here/counter.gguf.new" >&2
+    mv "$here/counter.gguf.new" "$here/counter.gguf"
+  fi
 fi
 write_service
 start_daemon

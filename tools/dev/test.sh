@@ -62,19 +62,25 @@ start_cluster() {
   conf=$dir/etc/slurm.conf bin=""
 }
 
+on_cluster() { # on_cluster NAME PROGRAM [ARGUMENTS]
+  if [ -n "$conf" ]; then export BERTH_TEST_SLURM_CONF=$conf BERTH_TEST_SLURM_BIN=$bin; fi
+  gtest "$@"
+  unset BERTH_TEST_SLURM_CONF BERTH_TEST_SLURM_BIN
+}
+
 # contract PRESET SUFFIX: on the system's Slurm and, for the release build, on Slurm 24.11 where
 # that can be had. Without root the cases that need a cluster are skipped.
 conf=${BERTH_TEST_SLURM_CONF:-} bin=${BERTH_TEST_SLURM_BIN:-}
 contract() {
-  local program=build/$1/contract_tests suffix=$2 trixie
+  local program=build/$1/tests/contract_tests suffix=$2 trixie
   if [ -z "$conf" ] && [ "$(id -u)" = 0 ]; then start_cluster; fi
-  BERTH_TEST_SLURM_CONF=$conf BERTH_TEST_SLURM_BIN=$bin gtest "contract$suffix" "$program"
+  on_cluster "contract$suffix" "$program"
   [ -z "$suffix" ] && [ "$(id -u)" = 0 ] || return 0
   if trixie=$(tools/dev/trixie); then
     local system_conf=$conf system_bin=$bin
     start_cluster --root "$trixie"
-    BERTH_TEST_SLURM_CONF=$conf BERTH_TEST_SLURM_BIN=$trixie/berth \
-      gtest "contract-24.11" "$program" '--gtest_filter=*lurm*'
+    bin=$trixie/berth
+    on_cluster contract-24.11 "$program" '--gtest_filter=*slurm*'
     conf=$system_conf bin=$system_bin
   fi
 }
@@ -84,12 +90,12 @@ programs() { # programs PRESET SEEDS
   local preset=$1 seeds=$2 dir=build/$1 suffix=""
   [ "$preset" = release ] || suffix="-$preset"
   if wants unit || [ -n "$suffix" ]; then gtest "unit$suffix" "$dir/unit_tests"; fi
-  if [ -x "$dir/contract_tests" ] && { wants contract || [ -n "$suffix" ]; }; then
+  if [ -x "$dir/tests/contract_tests" ] && { wants contract || [ -n "$suffix" ]; }; then
     contract "$preset" "$suffix"
   fi
   if wants sim || [ -n "$suffix" ]; then
-    [ ! -x "$dir/sim_tests" ] || gtest "sim$suffix" "$dir/sim_tests"
-    [ ! -x "$dir/sim" ] || run "seeds$suffix" "$dir/sim" --seeds "$seeds"
+    [ ! -x "$dir/tests/sim_tests" ] || gtest "sim$suffix" "$dir/tests/sim_tests"
+    [ ! -x "$dir/tests/sim" ] || run "seeds$suffix" "$dir/tests/sim" --seeds "$seeds"
   fi
 }
 
