@@ -95,6 +95,14 @@ def test_the_packaged_configuration_is_accepted():
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def test_a_mistake_in_it_would_be_seen(tmp_path):
+    with open(f"{ROOT}/packaging/config/berth.yaml", encoding="utf-8") as f:
+        text = f.read()
+    (tmp_path / "berth.yaml").write_text(text.replace("body_limit", "body_limits"))
+    checked = berth("config", "check", str(tmp_path / "berth.yaml"))
+    assert checked.returncode == 1 and "body_limit" in checked.stdout + checked.stderr
+
+
 def test_install_puts_everything_where_the_unit_looks(tmp_path):
     tree = f"{ROOT}/build/release"
     done = subprocess.run(["cmake", "--install", tree, "--prefix", "/usr"], timeout=120,
@@ -112,6 +120,8 @@ def test_install_puts_everything_where_the_unit_looks(tmp_path):
                  "usr/share/bash-completion/completions/berth",
                  "usr/share/zsh/site-functions/_berth"):
         assert (tmp_path / path).exists(), path
+    with open(tmp_path / "usr/share/bash-completion/completions/berth", encoding="utf-8") as f:
+        assert "complete" in f.read()
     # What an operator has written stays.
     config = tmp_path / "etc/berth/berth.yaml"
     config.write_text("scheduler: slurm\n")
