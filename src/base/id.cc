@@ -24,11 +24,10 @@ std::vector<unsigned char> random_bytes(size_t n) {
 
 std::string hex(const unsigned char* bytes, size_t n) {
   static const char digits[] = "0123456789abcdef";
-  std::string out;
-  out.reserve(2 * n);
+  std::string out(2 * n, '0');
   for (size_t i = 0; i < n; ++i) {
-    out.push_back(digits[bytes[i] >> 4]);
-    out.push_back(digits[bytes[i] & 15]);
+    out[2 * i] = digits[bytes[i] >> 4];
+    out[2 * i + 1] = digits[bytes[i] & 15];
   }
   return out;
 }
@@ -58,9 +57,17 @@ uint64_t hash64(std::string_view text) {
   return h;
 }
 
+// The low-level calls: the one-shot function fetches the algorithm under a lock each time, and this
+// is on the path of every request.
 std::string sha256_hex(std::string_view bytes) {
   unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  SHA256_CTX context;
+  SHA256_Init(&context);
+  SHA256_Update(&context, bytes.data(), bytes.size());
+  SHA256_Final(digest, &context);
+#pragma GCC diagnostic pop
   return hex(digest, sizeof digest);
 }
 

@@ -546,7 +546,7 @@ TEST(Session, AcceptsTheKeyFieldOfOtherClients) {
 
 TEST(Session, FormsKeepTheirBytesButForTheModel) {
   Rig rig(answers, nullptr, {}, "served");
-  const std::string file("\0\xFF\r\n--b\r\nbinary", 17);
+  const std::string file("\0\xFF\r\n--b\r\nbinary", 15);
   std::string body =
       "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\u0437 "
       "\\\"1\\\".wav\"\r\n\r\n" +

@@ -28,23 +28,30 @@ bool is_token(std::string_view s) {
   return ok;
 }
 
-// Control bytes other than HT, anywhere in a field line's text (its CRLF not included).
-bool has_control(const char* p, size_t n) {
+// Whether a head of `lines` lines (each known to end with CRLF) holds a control byte other than HT
+// within a line: looked at once for the whole head. A CR that ends no line makes one too many.
+bool has_control(std::string_view head, size_t lines) {
+  const char* p = head.data();
+  size_t n = head.size(), returns = 0;
 #if defined(__SSE2__)
-  const __m128i space = _mm_set1_epi8(0x1f), tab = _mm_set1_epi8('\t'), del = _mm_set1_epi8(0x7f);
+  const __m128i limit = _mm_set1_epi8(0x1f), tab = _mm_set1_epi8('\t'), del = _mm_set1_epi8(0x7f),
+                cr = _mm_set1_epi8('\r'), lf = _mm_set1_epi8('\n');
   for (; n >= 16; p += 16, n -= 16) {
     __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(x, space), x);  // x <= 0x1f
-    __m128i bad =
-        _mm_or_si128(_mm_andnot_si128(_mm_cmpeq_epi8(x, tab), low), _mm_cmpeq_epi8(x, del));
+    __m128i is_cr = _mm_cmpeq_epi8(x, cr);
+    __m128i fine = _mm_or_si128(_mm_or_si128(is_cr, _mm_cmpeq_epi8(x, lf)), _mm_cmpeq_epi8(x, tab));
+    __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(x, limit), x);  // x <= 0x1f
+    __m128i bad = _mm_or_si128(_mm_andnot_si128(fine, low), _mm_cmpeq_epi8(x, del));
     if (_mm_movemask_epi8(bad)) return true;
+    for (int bits = _mm_movemask_epi8(is_cr); bits; bits &= bits - 1) returns++;
   }
 #endif
   for (; n; p++, n--) {
     auto c = static_cast<unsigned char>(*p);
-    if ((c < 0x20 && c != '\t') || c == 0x7f) return true;
+    if (c == '\r') returns++;
+    if ((c < 0x20 && c != '\t' && c != '\r' && c != '\n') || c == 0x7f) return true;
   }
-  return false;
+  return returns != lines;
 }
 
 std::string_view trim(std::string_view s) {
@@ -182,21 +189,26 @@ class HeadScanner {
     auto lf = static_cast<const char*>(memchr(p, '\n', n));
     if (!lf) return false;
     auto size = static_cast<size_t>(lf - p);
-    if (size == 0 || p[size - 1] != '\r' || has_control(p, size - 1)) {
+    if (size == 0 || p[size - 1] != '\r') {
       bad = true;
       return false;
     }
     out = {p, size - 1};
     at_ += size + 1;
+    lines_++;
     return true;
   }
 
+  // Of the lines read so far.
+  bool controls_inside() const { return has_control(bytes_.substr(start_, at_ - start_), lines_); }
+
   size_t at() const { return at_; }
-  void skip(size_t n) { at_ += n; }
+  void skip(size_t n) { start_ = at_ += n; }
   std::string_view bytes() const { return bytes_; }
   const HeadLimits& limits() const { return limits_; }
   HeadResult incomplete(bool bad) {
-    if (bad) return result(HeadState::bad, HeadFault::malformed);
+    if (bad || (lines_ > 0 && controls_inside()))
+      return result(HeadState::bad, HeadFault::malformed);
     if (bytes_.size() >= limits_.bytes) return result(HeadState::bad, HeadFault::too_large);
     return result(HeadState::need_more);
   }
@@ -206,6 +218,8 @@ class HeadScanner {
   size_t seen_;
   HeadLimits limits_;
   size_t at_ = 0;
+  size_t start_ = 0;
+  size_t lines_ = 0;
 };
 
 bool split_field(std::string_view line, Field& out) {
@@ -385,6 +399,7 @@ HeadResult read_fields(HeadScanner& scan, MessageHead& head, bool (*stays)(std::
     if (fault != HeadFault::none) return scan.result(HeadState::bad, fault);
     if (stays(f.name)) add_cut(head, line_begin - begin, scan.at() - begin);
   }
+  if (scan.controls_inside()) return scan.result(HeadState::bad, HeadFault::malformed);
   if (scan.at() > scan.limits().bytes) return scan.result(HeadState::bad, HeadFault::too_large);
   head.size = scan.at();
   head.fields = scan.bytes().substr(begin, scan.at() - 2 - begin);

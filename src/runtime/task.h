@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/frame_memory.h"
 
 namespace berth::runtime {
 
@@ -28,6 +29,9 @@ namespace detail {
 
 struct TaskPromiseBase {
   std::coroutine_handle<> parent;
+
+  static void* operator new(size_t bytes) { return FrameMemory::take(bytes); }
+  static void operator delete(void* frame, size_t bytes) { FrameMemory::give_back(frame, bytes); }
 
   struct FinalAwaiter {
     bool await_ready() noexcept { return false; }
