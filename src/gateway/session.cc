@@ -77,27 +77,22 @@ Session::Session(Shard& shard, Exchange& exchange)
 
 Session::~Session() { shard_.counters_.in_flight.subtract(); }
 
-Task<void> Session::run() {
-  if (method_ == "OPTIONS" && match_.kind != PathKind::unknown) {
-    co_await preflight();
-  } else if (match_.kind == PathKind::unknown) {
+// Not a coroutine: the frame of whatever answers is the only one that lives.
+Task<void> Session::answer() {
+  if (method_ == "OPTIONS" && match_.kind != PathKind::unknown) return preflight();
+  if (match_.kind == PathKind::unknown) {
     std::string message = "no route " + method_ + " " + target_.substr(0, target_.find('?')) +
                           "; see GET /v1/models and the documentation for what is served";
-    co_await refuse(make_api_error(404, "route_not_found", message));
-  } else if (std::string_view allowed = allowed_method(match_.kind);
-             !allowed.empty() && allowed != method_) {
-    std::string message = method_ + " is not possible here; use " + std::string(allowed);
-    co_await refuse(make_api_error(405, "method_not_allowed", message));
-  } else if (match_.kind == PathKind::control) {
-    co_await serve_control();
-  } else if (auto refusal = authenticate()) {
-    co_await refuse(std::move(*refusal));
-  } else if (match_.kind == PathKind::inference) {
-    co_await serve_inference();
-  } else {
-    co_await serve_models();
+    return refuse(make_api_error(404, "route_not_found", message));
   }
-  account();
+  std::string_view allowed = allowed_method(match_.kind);
+  if (!allowed.empty() && allowed != method_) {
+    std::string message = method_ + " is not possible here; use " + std::string(allowed);
+    return refuse(make_api_error(405, "method_not_allowed", message));
+  }
+  if (match_.kind == PathKind::control) return serve_control();
+  if (auto refusal = authenticate()) return refuse(std::move(*refusal));
+  return match_.kind == PathKind::inference ? admit() : serve_models();
 }
 
 // B35: no key is needed, no upstream is asked; a foreign origin gets no permission.
@@ -185,7 +180,7 @@ Task<void> Session::serve_control() {
   co_await respond(std::move(answer));
 }
 
-Task<void> Session::serve_inference() {
+Task<void> Session::admit() {
   const ShardSettings& settings = view_->settings;
   const std::string_view coding = exchange_.head().content_encoding;
   if (!coding.empty() && !proto::equals_ignoring_case(coding, "identity")) {  // B15
@@ -206,7 +201,7 @@ Task<void> Session::serve_inference() {
     co_await refuse(std::move(*refusal));
     co_return;
   }
-  co_await relay_to_replicas();
+  admitted_ = true;
 }
 
 // Head and body are read, the model is found, and the request to the first replica is built, all
@@ -284,6 +279,12 @@ Session::Refusal Session::find_route() {
 
 // ---- replicas -------------------------------------------------------------------------------
 
+Task<void> Session::refuse_failed() {
+  ApiError error = std::move(*failure_);
+  failure_.reset();
+  return refuse(std::move(error));
+}
+
 Task<void> Session::relay_to_replicas() {
   std::vector<std::string> tried;
   for (;;) {
@@ -307,15 +308,11 @@ Task<void> Session::relay_to_replicas() {
       exchange_.relayed(Exchange::After::close);
       co_return;
     }
-    if (!try_another(result)) {
-      co_await refuse(upstream_error(result));
-      co_return;
-    }
     tried.push_back(target.lease_id);
-    const bool more = attempts_ < view_->settings.max_replicas_tried;
+    const bool more = try_another(result) && attempts_ < view_->settings.max_replicas_tried;
     replica_ = more ? route::pick(*route_, shard_.ticket_++, tried) : nullptr;
     if (!replica_) {
-      co_await refuse(upstream_error(result));
+      failure_ = std::make_unique<ApiError>(upstream_error(result));
       co_return;
     }
     shard_.counters_.other_replica.add();

@@ -1,6 +1,6 @@
 // Session: one request, from its head to its line in the access log.
 //
-// The steps read top to bottom in run(): identify, admit, read the body, find the model, relay to
+// The steps read top to bottom: identify, admit, read the body, find the model, relay to
 // replica after replica until one answers, account. Whatever it holds (the place in a replica's
 // load) is released by destructors, so every way out is the same way (law 1).
 //
@@ -32,7 +32,14 @@ class Session final : private http::RelayObserver {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  runtime::Task<void> run();
+  // In this order, so that a relayed stream keeps few frames alive: answer(); when that admitted
+  // the request, relay_to_replicas(); when that failed(), refuse_failed(); then account().
+  runtime::Task<void> answer();
+  bool admitted() const { return admitted_; }
+  runtime::Task<void> relay_to_replicas();
+  bool failed() const { return failure_ != nullptr; }
+  runtime::Task<void> refuse_failed();
+  void account();
 
  private:
   using Refusal = std::optional<proto::ApiError>;
@@ -42,9 +49,8 @@ class Session final : private http::RelayObserver {
   Refusal read_request();
   Refusal find_route();
   runtime::Task<void> serve_models();
-  runtime::Task<void> serve_inference();
+  runtime::Task<void> admit();
   runtime::Task<void> serve_control();
-  runtime::Task<void> relay_to_replicas();
   runtime::Task<void> preflight();
 
   bool try_another(const http::RelayResult& result) const;
@@ -55,7 +61,6 @@ class Session final : private http::RelayObserver {
   runtime::Task<void> respond(http::Response response);
   void append_common_fields(std::string& fields) const;
   void note_result(const route::Target& target, const http::RelayResult& result);
-  void account();
 
   // RelayObserver
   Plan on_head(const proto::ResponseHead& head, std::string& fields) override;
@@ -78,6 +83,8 @@ class Session final : private http::RelayObserver {
   size_t body_size_ = 0;                    // as the client sent it
   const route::Target* replica_ = nullptr;  // being tried
   std::string retry_after_;                 // of the last replica that was full
+  bool admitted_ = false;
+  std::unique_ptr<proto::ApiError> failure_;  // of the last replica, to be answered
   bool stream_ = false;
   bool usage_injected_ = false;
   bool counts_usage_ = false;

@@ -29,7 +29,10 @@ http::ServerOptions server_options(const config::GatewayConfig& config) {
 
 Task<void> run_session(Shard& shard, http::Exchange& exchange) {
   Session session(shard, exchange);
-  co_await session.run();
+  co_await session.answer();
+  if (session.admitted()) co_await session.relay_to_replicas();
+  if (session.failed()) co_await session.refuse_failed();
+  session.account();
 }
 
 }  // namespace
