@@ -26,7 +26,7 @@ void JsonRewriter::feed(std::string_view payload, std::string& out) {
   if (held_.size() <= kMost) return;
   passing_ = true;
   out.append(held_);
-  held_ = std::string();
+  std::string().swap(held_);
 }
 
 void JsonRewriter::finish(std::string& out) {

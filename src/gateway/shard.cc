@@ -147,7 +147,7 @@ std::string Shard::next_request_id() {
 void Shard::flush_log() {
   if (!log_ || log_lines_.empty()) return;
   log_->write(std::move(log_lines_));
-  log_lines_ = std::string();
+  std::string().swap(log_lines_);
 }
 
 Task<void> Shard::flush_now_and_then() {

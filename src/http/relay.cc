@@ -148,7 +148,7 @@ Task<void> Relay::attempt(UpstreamPtr upstream) {
     if (!out.empty()) {
       WriteResult w =
           co_await task_.client.write(out.first, out.second, {}, task_.timeouts.write_stall);
-      if (!part_.empty()) part_ = std::string();  // where `bytes` may have pointed into
+      if (!part_.empty()) std::string().swap(part_);  // where `bytes` may have pointed into
       if (!w) {
         note_write_failure(w);
         break;
@@ -387,8 +387,8 @@ void Relay::finish(UpstreamPtr upstream) {
   }
   if (upstream_keeps_ && !extra_bytes_ && scanner_.kind() != BodyScanner::Kind::until_close)
     task_.pool.give_back(std::move(upstream), task_.idle_limit);
-  if (scratch_body.capacity() > kMaxScratch) scratch_body = std::string();
-  if (scratch_head.capacity() > kMaxScratch) scratch_head = std::string();
+  if (scratch_body.capacity() > kMaxScratch) std::string().swap(scratch_body);
+  if (scratch_head.capacity() > kMaxScratch) std::string().swap(scratch_head);
 }
 
 // The client has seen a part of a response that will not be completed.

@@ -95,9 +95,9 @@ struct UpstreamRequest {
   std::string head;  // or head and body in one
   std::string body;
   proto::BodyScanner::Answering answering = proto::BodyScanner::Answering::other;
-  void release() {
-    head = std::string();
-    body = std::string();
+  void release() {  // swap: assigning an empty string would keep the memory
+    std::string().swap(head);
+    std::string().swap(body);
   }
 };
 

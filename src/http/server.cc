@@ -279,8 +279,8 @@ std::string Exchange::take_body() {
 
 void Exchange::release_request() {
   own_head_.reset();
-  own_bytes_ = std::string();
-  own_body_ = std::string();
+  std::string().swap(own_bytes_);
+  std::string().swap(own_body_);
   body_view_ = {};
 }
 
