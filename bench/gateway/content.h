@@ -4,16 +4,19 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 namespace bench {
 
-inline constexpr std::string_view kModel = "m1";
+inline constexpr std::string_view kModel = "m1";  // what the engine calls its model
 
-// A chat completion of about 1 KB.
-inline std::string reply_body() {
+// A chat completion of about 1 KB, as who asked for `model` should see it.
+inline std::string reply_body(std::string_view model) {
   std::string body =
       R"({"id":"chatcmpl-8f3a0c1b2d4e4f5a9b7c6d5e4f3a2b1c","object":"chat.completion",)"
-      R"("created":1730000000,"model":"m1","choices":[{"index":0,"message":{"role":"assistant",)"
+      R"("created":1730000000,"model":")" +
+      std::string(model) +
+      R"(","choices":[{"index":0,"message":{"role":"assistant",)"
       R"("content":")";
   while (body.size() < 800) body += "The quick brown fox jumps over the lazy dog. ";
   return body + R"(","tool_calls":[]},"logprobs":null,"finish_reason":"stop"}],)"
@@ -24,12 +27,16 @@ inline std::string reply_body() {
 // One event of a stream, about 235 bytes, with the time it was sent (ns, 19 digits) and its number
 // (6 digits) at fixed places.
 struct EventTemplate {
-  std::string text =
-      R"(data: {"id":"chatcmpl-8f3a0c1b2d4e4f5a9b7c6d5e4f3a2b1c","object":"chat.completion.chunk",)"
-      R"("created":1730000000,"model":"m1","t":0000000000000000000,"choices":[{"index":0,)"
-      R"("delta":{"content":" tok000000"},"logprobs":null,"finish_reason":null}]})"
-      "\n\n";
-  size_t time_at = text.find("\"t\":") + 4;
+  explicit EventTemplate(std::string_view model)
+      : text(R"(data: {"id":"chatcmpl-8f3a0c1b2d4e4f5a9b7c6d5e4f3a2b1c",)"
+             R"("object":"chat.completion.chunk","created":1730000000,"model":")" +
+             std::string(model) +
+             R"(","t":"0000000000000000000","choices":[{"index":0,)"
+             R"("delta":{"content":" tok000000"},"logprobs":null,"finish_reason":null}]})"
+             "\n\n") {}
+
+  std::string text;
+  size_t time_at = text.find("\"t\":") + 5;
   size_t number_at = text.find(" tok") + 4;
   static constexpr int kTimeDigits = 19;
   static constexpr int kNumberDigits = 6;

@@ -40,8 +40,8 @@ struct Options {
 
 // ---- what is expected --------------------------------------------------------------------------
 
-const std::string kReply = bench::reply_body();
-const bench::EventTemplate kEvent;
+std::string reply_text;
+bench::EventTemplate event_text("");
 
 struct Tally {
   uint64_t done = 0, events = 0;
@@ -135,20 +135,21 @@ std::string request;
 uint64_t sampled = 0;
 
 void check_event(Connection& c, std::string_view event) {
-  if (event.size() == kEvent.text.size() && !c.done_seen) {
+  if (event.size() == event_text.text.size() && !c.done_seen) {
     const char* p = event.data();
-    const uint64_t sent = bench::read_digits(p + kEvent.time_at, bench::EventTemplate::kTimeDigits);
+    const uint64_t sent =
+        bench::read_digits(p + event_text.time_at, bench::EventTemplate::kTimeDigits);
     const uint64_t number =
-        bench::read_digits(p + kEvent.number_at, bench::EventTemplate::kNumberDigits);
+        bench::read_digits(p + event_text.number_at, bench::EventTemplate::kNumberDigits);
     if (number != c.next_event++) complain("an event is missing, doubled or out of order");
     // Everything around the two numbers.
-    const size_t middle = kEvent.time_at + bench::EventTemplate::kTimeDigits;
-    const size_t after = kEvent.number_at + bench::EventTemplate::kNumberDigits;
-    if (event.substr(0, kEvent.time_at) !=
-            std::string_view(kEvent.text).substr(0, kEvent.time_at) ||
-        event.substr(middle, kEvent.number_at - middle) !=
-            std::string_view(kEvent.text).substr(middle, kEvent.number_at - middle) ||
-        event.substr(after) != std::string_view(kEvent.text).substr(after))
+    const size_t middle = event_text.time_at + bench::EventTemplate::kTimeDigits;
+    const size_t after = event_text.number_at + bench::EventTemplate::kNumberDigits;
+    if (event.substr(0, event_text.time_at) !=
+            std::string_view(event_text.text).substr(0, event_text.time_at) ||
+        event.substr(middle, event_text.number_at - middle) !=
+            std::string_view(event_text.text).substr(middle, event_text.number_at - middle) ||
+        event.substr(after) != std::string_view(event_text.text).substr(after))
       complain("an event's bytes");
     if (!measuring) return;
     ++tally.events;
@@ -187,23 +188,32 @@ void take_payload(Connection& c, std::string_view payload) {
   }
 }
 
-// True when the response is complete.
-bool take_body(Connection& c, std::string_view bytes) {
-  if (c.chunked) {
-    if (!c.chunks.feed(bytes.data(), bytes.data() + bytes.size(),
-                       [&c](std::string_view payload) { take_payload(c, payload); }))
-      complain("bytes after the last chunk");
-    if (c.chunks.state != Chunks::State::done) return false;
-    if (c.next_event != options.events) complain("a stream is short");
-    if (!c.done_seen || !c.partial.empty()) complain("a stream has no [DONE]");
-    if (c.usage_seen != options.usage) complain("the usage event");
-    return true;
-  }
+void check_reply(Connection& c, std::string_view bytes) {
   const std::string_view expected =
-      c.got < kReply.size() ? std::string_view(kReply).substr(c.got) : "";
+      c.got < reply_text.size() ? std::string_view(reply_text).substr(c.got) : "";
   if (bytes != expected.substr(0, bytes.size())) complain("a reply's bytes");
   c.got += bytes.size();
-  return c.got >= c.length;
+}
+
+// True when the response is complete.
+bool take_body(Connection& c, std::string_view bytes) {
+  if (!c.chunked) {
+    check_reply(c, bytes);
+    return c.got >= c.length;
+  }
+  if (!c.chunks.feed(bytes.data(), bytes.data() + bytes.size(), [&c](std::string_view payload) {
+        options.sse ? take_payload(c, payload) : check_reply(c, payload);
+      }))
+    complain("bytes after the last chunk");
+  if (c.chunks.state != Chunks::State::done) return false;
+  if (!options.sse) {
+    if (c.got != reply_text.size()) complain("a reply is short");
+    return true;
+  }
+  if (c.next_event != options.events) complain("a stream is short");
+  if (!c.done_seen || !c.partial.empty()) complain("a stream has no [DONE]");
+  if (c.usage_seen != options.usage) complain("the usage event");
+  return true;
 }
 
 bool take_response(Connection& c, std::string_view bytes) {
@@ -497,6 +507,8 @@ int main(int argc, char** argv) {
   bench::prepare_process();
   epoll_fd = bench::new_epoll();
   request = make_request();
+  reply_text = bench::reply_body(options.model);
+  event_text = bench::EventTemplate(options.model);
   Run run;
   run.go();
   return tally.wrong || tally.errors ? 1 : 0;

@@ -232,13 +232,13 @@ void turn_wheel() {
 void prepare_texts() {
   constexpr std::string_view kFields =
       "HTTP/1.1 200 OK\r\ndate: Mon, 01 Jan 2024 00:00:00 GMT\r\nserver: uvicorn\r\n";
-  const std::string body = bench::reply_body();
+  const std::string body = bench::reply_body(bench::kModel);
   reply = std::string(kFields) + "content-length: " + std::to_string(body.size()) +
           "\r\ncontent-type: application/json\r\n\r\n" + body;
   stream_head = std::string(kFields) +
                 "content-type: text/event-stream; charset=utf-8\r\n"
                 "transfer-encoding: chunked\r\n\r\n";
-  const bench::EventTemplate event;
+  const bench::EventTemplate event(bench::kModel);
   char size[16];
   const int n = snprintf(size, sizeof size, "%zx\r\n", event.text.size());
   event_chunk = size + event.text + "\r\n";

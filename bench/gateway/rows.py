@@ -26,6 +26,7 @@ class Row:
     port: int
     start: object  # (Row, Processes) -> None: starts its processes
     asks_usage: bool = True  # whether the client asks for the usage event
+    model: str = "m1"  # what the client asks for; the engine calls it m1
     pids: list = dataclasses.field(default_factory=list)  # whose CPU counts
     ours: bool = False
 
@@ -140,17 +141,16 @@ def start_haproxy(row, processes):
     row.pids = [child.pid]
 
 
-def _start_berth(row, processes, usage, addresses):
-    """A gateway with one shard, 1,000 keys and static routes."""
+def _start_berth(row, processes, addresses):
+    """A gateway with one shard, 1,000 keys, static routes and an access log."""
     directory = processes.directory / f"berth-{row.port}"
     directory.mkdir(exist_ok=True)
     routes = directory / "routes.json"
     keys = [{"key": f"sk-bench-{i:06d}-aaaaaaaaaaaaaaaaaaaaaaaa", "project": "bench"}
             for i in range(1000)]
-    routes.write_text(json.dumps({
-        "routes": [{"name": "m1", "replicas": [{"address": a, "secret": REPLICA_SECRET}
-                                               for a in addresses]}],
-        "keys": keys, "usage": usage}))
+    replicas = [{"address": a, "secret": REPLICA_SECRET, "served_model": "m1"} for a in addresses]
+    routes.write_text(json.dumps({"routes": [{"name": row.model, "replicas": replicas}],
+                                  "keys": keys}))
     child = processes.start(
         f"berth-{row.port}",
         [BUILD / "berth", "serve", "--static-routes", routes, "--state", directory / "state",
@@ -160,12 +160,8 @@ def _start_berth(row, processes, usage, addresses):
     row.pids = [child.pid]
 
 
-def start_berth_verbatim(row, processes):
-    _start_berth(row, processes, "verbatim", [f"127.0.0.1:{p}" for p in MOCK_PORTS])
-
-
-def start_berth_edit(row, processes):
-    _start_berth(row, processes, "edit", [f"127.0.0.1:{p}" for p in MOCK_PORTS])
+def start_berth(row, processes):
+    _start_berth(row, processes, [f"127.0.0.1:{p}" for p in MOCK_PORTS])
 
 
 def all_rows():
@@ -173,8 +169,10 @@ def all_rows():
         Row("tcp floor", 29110, start_floor),
         Row("nginx", 29111, start_nginx),
         Row("haproxy", 29112, start_haproxy),
-        Row("berth verbatim", 29113, start_berth_verbatim, ours=True),
-        Row("berth edit", 29114, start_berth_edit, asks_usage=False, ours=True),
+        Row("berth verbatim", 29113, start_berth, ours=True),
+        # Every event is rewritten: the engine's name for the model is replaced, and the usage that
+        # the client did not ask for is taken out again.
+        Row("berth edit", 29114, start_berth, ours=True, asks_usage=False, model="team/model-one"),
     ]
 
 

@@ -66,7 +66,7 @@ def may_be_realtime():
 
 def load(processes, row, options, pids):
     argv = [rows.BUILD / "bench" / "bench_load", options[0], row.port, *options[1:],
-            "--key", rows.KEY, "--usage", int(row.asks_usage), "--pids", ",".join(map(str, pids))]
+            "--key", rows.KEY, "--usage", int(row.asks_usage), "--model", row.model, "--pids", ",".join(map(str, pids))]
     result = processes.run(argv, timeout=150)
     if result["stderr"]:
         print(f"  {row.name}: {result['stderr'].strip()}", file=sys.stderr)
@@ -219,7 +219,7 @@ def main():
     whole = not arguments.rows and set(scenarios) == set(SCENARIOS) and memory
     if whole and any(row.ours for row in chosen):
         RESULTS.write_text(text)
-        print(f"written to {RESULTS.relative_to(rows.ROOT)}")
+        print(f"written to {RESULTS}")
     return 1 if targets.failed else 0
 
 
