@@ -35,8 +35,23 @@ std::string to_rfc3339(Instant t) {
   }
   std::tm tm{};
   gmtime_r(&s, &tm);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", tm.tm_year + 1900, tm.tm_mon + 1,
-                     tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, rest);
+  if (tm.tm_year + 1900 < 0 || tm.tm_year + 1900 > 9999) {
+    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", tm.tm_year + 1900,
+                       tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, rest);
+  }
+  // By hand: access logs write one for every request, and fmt takes ten times as long.
+  std::string out = "0000-00-00T00:00:00.000Z";
+  auto put = [&out](size_t last, int64_t value) {
+    for (; value > 0; value /= 10) out[last--] = static_cast<char>('0' + value % 10);
+  };
+  put(3, tm.tm_year + 1900);
+  put(6, tm.tm_mon + 1);
+  put(9, tm.tm_mday);
+  put(12, tm.tm_hour);
+  put(15, tm.tm_min);
+  put(18, tm.tm_sec);
+  put(22, rest);
+  return out;
 }
 
 std::optional<Instant> parse_rfc3339(std::string_view text) {

@@ -444,46 +444,75 @@ std::string json_unescape(std::string_view raw) {
   return out;
 }
 
-void append_json_quoted(std::string& out, std::string_view text) {
+namespace {
+
+// How many bytes at the start of `text` stand in a JSON string as they are.
+size_t plain_run(std::string_view text) {
+  auto plain = [](char c) {
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';  // char is signed: no byte above 0x7f
+  };
+  size_t n = 0;
+#if defined(__SSE2__)
+  // As signed numbers, all bytes above 0x7f are below a space.
+  const __m128i space = _mm_set1_epi8(0x20), del = _mm_set1_epi8(0x7f);
+  const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
+  for (; text.size() - n >= 16; n += 16) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + n));
+    __m128i hit = _mm_or_si128(_mm_cmplt_epi8(x, space), _mm_cmpeq_epi8(x, del));
+    hit = _mm_or_si128(hit, _mm_or_si128(_mm_cmpeq_epi8(x, quote), _mm_cmpeq_epi8(x, slash)));
+    if (int mask = _mm_movemask_epi8(hit))
+      return n + static_cast<size_t>(__builtin_ctz(static_cast<unsigned>(mask)));
+  }
+#endif
+  while (n < text.size() && plain(text[n])) ++n;
+  return n;
+}
+
+void append_escaped(std::string& out, unsigned char c) {
   static constexpr char kHex[] = "0123456789abcdef";
+  switch (c) {
+    case '"':
+      out += "\\\"";
+      break;
+    case '\\':
+      out += "\\\\";
+      break;
+    case '\n':
+      out += "\\n";
+      break;
+    case '\r':
+      out += "\\r";
+      break;
+    case '\t':
+      out += "\\t";
+      break;
+    default:
+      out += "\\u00";
+      out.push_back(kHex[c >> 4]);
+      out.push_back(kHex[c & 15]);
+  }
+}
+
+}  // namespace
+
+void append_json_quoted(std::string& out, std::string_view text) {
   out.push_back('"');
-  for (size_t i = 0; i < text.size();) {
-    const unsigned char c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x80) {
-      size_t length = utf8_sequence(text.substr(i));
-      if (length == 0)
-        append_utf8(out, 0xfffd);
-      else
-        out.append(text.substr(i, length));
-      i += length == 0 ? 1 : length;
-      continue;
+  while (!text.empty()) {
+    const size_t run = plain_run(text);
+    out.append(text.substr(0, run));
+    text.remove_prefix(run);
+    if (text.empty()) break;
+    const auto c = static_cast<unsigned char>(text[0]);
+    size_t length = 1;
+    if (c < 0x80) {
+      append_escaped(out, c);
+    } else if (const size_t valid = utf8_sequence(text); valid > 0) {
+      out.append(text.substr(0, valid));
+      length = valid;
+    } else {
+      append_utf8(out, 0xfffd);
     }
-    ++i;
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        if (c < 0x20 || c == 0x7f) {
-          out += "\\u00";
-          out.push_back(kHex[c >> 4]);
-          out.push_back(kHex[c & 15]);
-        } else {
-          out.push_back(static_cast<char>(c));
-        }
-    }
+    text.remove_prefix(length);
   }
   out.push_back('"');
 }

@@ -53,18 +53,23 @@ std::string_view to_string(UsageSource source) {
   return "?";
 }
 
-bool parse_usage(std::string_view object, Usage& out) {
+namespace {
+
+// Reads the object at the start of `text`; its size, or 0 when it is not whole or not valid. Sets
+// `known` when it has a field that counts tokens.
+size_t read_usage(std::string_view text, Usage& out, bool& known) {
   Usage usage;
   uint64_t cache_read = 0, cache_written = 0;
-  bool known = false;
-  JsonMembers members(object);
+  known = false;
+  JsonMembers members(text);
   for (JsonMember m; members.next(m);) {
-    const std::string_view value = m.value.of(object);
+    const std::string_view value = m.value.of(text);
     if (m.kind == JsonKind::object) {
       if (m.key == "prompt_tokens_details" || m.key == "input_tokens_details")
         usage.cached_tokens = cached_in(value);
       continue;
     }
+    if (m.kind != JsonKind::number) continue;
     std::optional<uint64_t> number = json_uint(value);
     if (!number) continue;
     if (m.key == "prompt_tokens" || m.key == "input_tokens") {
@@ -82,12 +87,19 @@ bool parse_usage(std::string_view object, Usage& out) {
     }
     known = true;
   }
-  if (!members.complete() || !known) return false;
+  if (!members.complete()) return 0;
   // Anthropic's input_tokens leaves out what the cache gave or took.
   usage.prompt_tokens = add(usage.prompt_tokens, add(cache_read, cache_written));
   usage.cached_tokens = std::max(usage.cached_tokens, cache_read);
-  out = usage;
-  return true;
+  if (known) out = usage;
+  return members.end();
+}
+
+}  // namespace
+
+bool parse_usage(std::string_view object, Usage& out) {
+  bool known = false;
+  return read_usage(object, out, known) > 0 && known;
 }
 
 // The next key at or after `p`; its state is set and one past it returned. At the end of the
@@ -171,7 +183,7 @@ const char* UsageScan::capture(const char* p, const char* end) {
     } else if (c == '"') {
       in_string_ = true;
     } else if (c == '{') {
-      if (++depth_ > 16) break;
+      if (++depth_ > kJsonMaxDepth) break;
     } else if (c == '}' && --depth_ == 0) {
       ++p;
       const std::string_view piece(start, static_cast<size_t>(p - start));
@@ -195,9 +207,23 @@ const char* UsageScan::capture(const char* p, const char* end) {
   return end;
 }
 
+// The common case: the whole object is there. One past it; null when it is not.
+const char* UsageScan::take_whole(const char* p, const char* end) {
+  Usage found;
+  bool known = false;
+  const size_t most = std::min(kMaxObject, static_cast<size_t>(end - p));
+  const size_t size = read_usage({p, most}, found, known);
+  if (size == 0) return nullptr;
+  if (known) merge(found);
+  return p + size;
+}
+
 void UsageScan::take(std::string_view object) {
   Usage found;
-  if (object.size() > kMaxObject || !parse_usage(object, found)) return;
+  if (object.size() <= kMaxObject && parse_usage(object, found)) merge(found);
+}
+
+void UsageScan::merge(const Usage& found) {
   usage_.prompt_tokens = std::max(usage_.prompt_tokens, found.prompt_tokens);
   usage_.completion_tokens = std::max(usage_.completion_tokens, found.completion_tokens);
   usage_.total_tokens = std::max(usage_.total_tokens, found.total_tokens);
@@ -230,6 +256,11 @@ void UsageScan::feed(std::string_view payload) {
         if (*p == ' ' || *p == '\t' || *p == '\r' || *p == '\n') {
           ++p;
         } else if (key_ == Key::usage && *p == '{') {
+          if (const char* after = take_whole(p, end)) {
+            p = after;
+            state_ = State::search;
+            break;
+          }
           state_ = State::object;
           depth_ = 0;
           in_string_ = escaped_ = false;

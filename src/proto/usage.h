@@ -68,13 +68,15 @@ class UsageScan {
   const char* search(const char* p, const char* end);
   const char* continue_key(const char* p, const char* end);
   const char* capture(const char* p, const char* end);
+  const char* take_whole(const char* p, const char* end);
   void take(std::string_view object);
+  void merge(const Usage& found);
 
   State state_ = State::search;
   Key key_ = Key::usage;
   bool in_string_ = false;  // while capturing
   bool escaped_ = false;
-  uint8_t depth_ = 0;
+  uint16_t depth_ = 0;
   uint8_t partial_size_ = 0;
   bool finish_seen_ = false;
   std::array<char, 16> partial_{};  // the beginning of a key that was cut
