@@ -66,7 +66,8 @@ def may_be_realtime():
 
 def load(processes, row, options, pids):
     argv = [rows.BUILD / "bench" / "bench_load", options[0], row.port, *options[1:],
-            "--key", rows.KEY, "--usage", int(row.asks_usage), "--model", row.model, "--pids", ",".join(map(str, pids))]
+            "--key", rows.KEY, "--usage", int(row.asks_usage), "--model", row.model,
+            "--pids", ",".join(map(str, pids))]
     result = processes.run(argv, timeout=150)
     if result["stderr"]:
         print(f"  {row.name}: {result['stderr'].strip()}", file=sys.stderr)
