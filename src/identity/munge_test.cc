@@ -62,7 +62,12 @@ class MungeTest : public ::testing::Test {
   }
   void stop() {
     kill(pid_, SIGTERM);
-    waitpid(pid_, nullptr, 0);
+    // munged may sit in accept() and not look at its signal: then it is killed.
+    auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    while (waitpid(pid_, nullptr, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > patience) kill(pid_, SIGKILL);
+      usleep(5000);
+    }
     pid_ = -1;
   }
   bool answers() const {

@@ -236,15 +236,23 @@ class Shim {
     for (pid_t pid : descendants_of(getpid())) kill(pid, signal_number);
   }
 
+  static bool no_child_left() {
+    siginfo_t info{};
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+  }
+
   // No process of the job outlives it.
   void sweep() {
     TimePoint give_up = Steady::now() + kSweepLimit;
     while (true) {
       reap();
       std::vector<pid_t> left = descendants_of(getpid());
-      if (left.empty()) return;
+      // A look at /proc can miss a process whose parent dies meanwhile; that we have no child left
+      // is the kernel's word, and orphans become our children.
+      if (left.empty() && no_child_left()) return;
       if (Steady::now() > give_up) {
-        note(fmt::format("{} of its processes cannot be killed, such as {}", left.size(), left[0]));
+        note(fmt::format("{} of its processes cannot be killed, such as {}", left.size(),
+                         left.empty() ? 0 : left[0]));
         return;
       }
       for (pid_t pid : left) kill(pid, SIGKILL);
