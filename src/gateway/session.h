@@ -97,7 +97,7 @@ class Session final : private http::RelayObserver {
   runtime::MonoTime first_payload_at_{};
   std::string_view end_;
   std::string error_code_;
-  std::string replica_id_;
+  std::string_view replica_id_;  // of a target in view_
 };
 
 }  // namespace berth::gateway
