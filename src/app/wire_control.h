@@ -50,6 +50,7 @@ class ControlSide {
   runtime::Task<void> stop();
 
   controller::Api& api() { return *api_; }
+  std::string scheduler_name() const { return scheduler_->name(); }
   // What the gateway knows of itself, for `berth doctor`.
   void set_gateway_findings(std::function<std::vector<sched::Finding>()> findings) {
     gateway_findings_ = std::move(findings);

@@ -181,10 +181,20 @@ Status Serve::use_static_routes() {
 }
 
 std::vector<sched::Finding> Serve::findings() const {
-  return {{sched::Finding::Level::ok, "gateway",
-           "listens at " + gateway_->address().to_string() + "; agents reach it at " + url()},
-          {sched::Finding::Level::ok, "health and metrics",
-           health_ ? "at " + health_->address() : "off"}};
+  using Level = sched::Finding::Level;
+  bool loopback =
+      url().find("://127.") != std::string::npos || url().find("://[::1]") != std::string::npos;
+  sched::Finding gateway{
+      Level::ok, "gateway",
+      "listens at " + gateway_->address().to_string() + "; agents reach it at " + url()};
+  if (loopback && control_->scheduler_name() == "slurm") {
+    gateway.level = Level::warning;
+    gateway.detail +=
+        ": only jobs on this very machine can; set listen, or advertise, to an address of the "
+        "cluster's network";
+  }
+  return {std::move(gateway),
+          {Level::ok, "health and metrics", health_ ? "at " + health_->address() : "off"}};
 }
 
 void Serve::announce() {

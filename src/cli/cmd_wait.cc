@@ -14,8 +14,19 @@ constexpr Duration kPatience = seconds(30);
 
 enum class Verdict { reached, hopeless, not_yet };
 
-Verdict judge(const std::string& status, WaitFor state) {
-  if (state == WaitFor::stopped) return status == "stopped" ? Verdict::reached : Verdict::not_yet;
+// A service that is stopped may still have jobs that are on their way out.
+bool has_living_replica(const Json& document) {
+  if (!document.contains("replicas")) return false;
+  for (const Json& replica : document["replicas"])
+    if (text_of(replica, "state") != "ended") return true;
+  return false;
+}
+
+Verdict judge(const Json& document, WaitFor state) {
+  std::string status = text_of(document, "status");
+  if (state == WaitFor::stopped)
+    return status == "stopped" && !has_living_replica(document) ? Verdict::reached
+                                                                : Verdict::not_yet;
   if (status == "ready") return Verdict::reached;
   if (status == "failed" || status == "stopped") return Verdict::hopeless;
   return Verdict::not_yet;
@@ -54,7 +65,7 @@ int wait_for(Context& context, const std::string& name, WaitFor state,
       std::string line = line_of(document);
       if (line != said) context.err(line + "\n");
       said = line;
-      Verdict verdict = judge(text_of(document, "status"), state);
+      Verdict verdict = judge(document, state);
       if (verdict == Verdict::reached) return exit_ok;
       if (verdict == Verdict::hopeless)
         return fail(context, fmt::format("{} will not get ready by itself; see `berth explain {}`",
