@@ -199,9 +199,8 @@ def main():
     if missing := rows.missing_programs():
         raise SystemExit(f"not installed: {', '.join(missing)}")
     chosen = rows.all_rows()
-    if not rows.berth_serves_static_routes():
-        print("berth serve has no --static-routes yet: measuring the peers only")
-        chosen = [row for row in chosen if not row.ours]
+    if not rows.berth_is_built():
+        raise SystemExit(f"{rows.BUILD / 'berth'} is not there: ./dev build first")
     if arguments.rows:
         wanted = arguments.rows.split(",")
         chosen = [row for row in chosen if row.name in wanted]

@@ -156,8 +156,12 @@ int run_agent(const AgentOptions& options) {
   {
     runtime::Loop loop;
     runtime::BlockingPool pool(3);
-    AgentDriver driver(loop, pool, parts);
-    status = loop.run_until(driver.run());
+    {
+      AgentDriver driver(loop, pool, parts);
+      status = loop.run_until(driver.run());
+    }
+    // It may still watch a descriptor on the loop: gone before the loop is.
+    parts.witness.reset();
   }
   return status;
 }
