@@ -5,6 +5,7 @@
     job.name                             # "alice/numbers"
 """
 
+import os
 import shlex
 
 import slurm
@@ -21,7 +22,7 @@ class SelfRegistered:
         command = [site.tools.berth, "agent", "--url", site.url, "--service", service,
                    "--munge-socket", f"{site.cluster.dir}/run/munge.sock", *agent, "--",
                    *site.tools.engine("--served-model-name", service, *where, *engine)]
-        self.log = f"{self.cluster.shared}/{user}-{service}-%j.log"
+        self.log = f"{self.cluster.shared}/{user}-{service.replace('/', '-')}-%j.log"
         self.id = self.cluster.sbatch(user, f"exec {shlex.join(command)}\n", "-o", self.log,
                                       "--no-requeue", *sbatch)
         self.log = self.log.replace("%j", str(self.id))
@@ -57,13 +58,18 @@ class SelfRegistered:
         """Pids of the job: agent, engine and what they started."""
         return self.cluster.job_processes({str(self.id)})
 
-    def process(self, word):
-        """The pid of the job's process with `word` in its command line."""
+    def process(self, program):
+        """The pid of a process of the job that runs `program`, such as "node"."""
         for pid in self.processes():
-            argv = slurm.proc_text(pid, "cmdline")
-            if word in argv and not argv.startswith(("slurmstepd", "/bin/bash")):
+            argv = self.argv(pid)
+            if argv and os.path.basename(argv[0]) == program:
                 return pid
-        raise AssertionError(f"no process with {word} in job {self.id}:\n{self.output()}")
+        raise AssertionError(f"no {program} in job {self.id}:\n{self.output()}")
+
+    def engine_and_agent(self):
+        """Their pids. (The agent has a child that runs the same program: it watches signals.)"""
+        engine = self.process("node")
+        return engine, int(slurm.proc_text(engine, "stat").rpartition(")")[2].split()[1])
 
     def argv(self, pid):
         return slurm.proc_text(pid, "cmdline").split("\0")[:-1]
