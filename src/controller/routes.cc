@@ -28,7 +28,8 @@ std::vector<route::Route> self_registered_routes(const store::Snapshot& snapshot
                                                  LoadTable& loads) {
   std::map<std::string, route::Route> by_name;
   for (const auto& [id, lease] : snapshot.leases) {
-    if (!lease.replica_key.empty()) continue;
+    // One that drains has left the catalogue; it only finishes what it began.
+    if (!lease.replica_key.empty() || lease.state == LeaseState::draining) continue;
     auto [it, first] = by_name.try_emplace(lease.public_name);
     route::Route& r = it->second;
     if (first) {

@@ -20,12 +20,13 @@ TEST(Routes, SelfRegisteredLeasesOfOneNameAreOneRoute) {
   store::Snapshot s;
   s.leases["a"] = make_lease("a", "bob/q", LeaseState::loading);
   s.leases["b"] = make_lease("b", "bob/q", LeaseState::ready);
-  s.leases["c"] = make_lease("c", "bob/r", LeaseState::draining);
+  s.leases["c"] = make_lease("c", "bob/r", LeaseState::loading);
+  s.leases["e"] = make_lease("e", "bob/s", LeaseState::draining);
   s.leases["d"] = make_lease("d", "declared", LeaseState::ready);
   s.leases["d"].replica_key = "berth-1";
   LoadTable loads;
   auto routes = self_registered_routes(s, loads);
-  ASSERT_EQ(routes.size(), 2u);
+  ASSERT_EQ(routes.size(), 2u) << "bob/s leaves the catalogue as soon as it drains";
   EXPECT_EQ(routes[0].public_name, "bob/q");
   EXPECT_EQ(routes[0].status, ServiceStatus::ready);
   ASSERT_EQ(routes[0].targets.size(), 1u) << "only the ready one takes requests";
