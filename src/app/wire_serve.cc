@@ -20,6 +20,12 @@
 namespace berth::app {
 namespace {
 
+Status check_role(const config::Config& config) {
+  if (config.role == config::Role::all) return {};
+  return invalid_argument(
+      "role: only `all` is there yet; gateway and controller run in one process");
+}
+
 Status check_user(const config::Config& config) {
   if (::geteuid() != 0 || !config.allow_root.empty()) return {};
   return Error{Code::permission_denied,
@@ -207,6 +213,7 @@ void Serve::announce() {
 
 Status Serve::start() {
   if (auto s = check_user(config_); !s) return s;
+  if (auto s = check_role(config_); !s) return s;
   bool fixed = !config_.static_routes.empty();
   if (!fixed)  // the access log may be in it
     if (auto s = make_folder(config_.state_dir, 0700); !s) return s;

@@ -99,7 +99,7 @@ std::vector<Option> process() {
                  0,
                  0,
                  {},
-                 NeedsRestart::no});
+                 NeedsRestart::yes});
   out.push_back({"munge.socket", OptionType::path, "",
                  "Socket of munged, for credentials of agents. Empty: libmunge's default, "
                  "/run/munge/munge.socket.2.",
@@ -125,7 +125,7 @@ std::vector<Option> process() {
                  0,
                  0,
                  {"scheduler", "cidr", "interface"},
-                 NeedsRestart::no});
+                 NeedsRestart::yes});
   out.push_back({"node_address.cidr",
                  OptionType::text,
                  "",
@@ -134,7 +134,7 @@ std::vector<Option> process() {
                  0,
                  0,
                  {},
-                 NeedsRestart::no});
+                 NeedsRestart::yes});
   out.push_back({"node_address.interface",
                  OptionType::text,
                  "",
@@ -143,7 +143,7 @@ std::vector<Option> process() {
                  0,
                  0,
                  {},
-                 NeedsRestart::no});
+                 NeedsRestart::yes});
   return out;
 }
 
