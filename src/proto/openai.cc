@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "proto/json_scan.h"
 #include "proto/usage.h"
@@ -286,7 +289,7 @@ void find_nested_model(std::string_view json, const JsonMember& outer, std::stri
   if (outer.kind != JsonKind::object) return;
   JsonMembers members(json, outer.value.begin);
   for (JsonMember m; members.next(m);)
-    if (m.is("model")) found.add_model(m, json, quoted);
+    if (m.key == "model") found.add_model(m, json, quoted);
 }
 
 void read_choices(std::string_view json, const JsonMember& m, ReplyFindings& found) {
@@ -294,6 +297,56 @@ void read_choices(std::string_view json, const JsonMember& m, ReplyFindings& fou
   const std::string_view value = m.value.of(json);
   found.has_choices = true;
   found.empty_choices = value[skip_json_space(value, 1)] == ']';
+}
+
+// How often keys occur in a text, at any depth, by a search for their bytes: inside a string their
+// quotes would be escaped.
+struct KeysInside {
+  int model = 0;
+  int usage = 0;
+};
+
+KeysInside find_keys(std::string_view json) {
+  constexpr std::string_view kModel = "\"model\"", kUsage = "\"usage\"";  // of one length
+  KeysInside found;
+  auto look = [&](size_t at) {
+    const std::string_view here = json.substr(at, kModel.size());
+    found.model += here == kModel;
+    found.usage += here == kUsage;
+  };
+  size_t i = 0;
+#if defined(__SSE2__)
+  const __m128i quote = _mm_set1_epi8('"'), m = _mm_set1_epi8('m'), u = _mm_set1_epi8('u');
+  for (; i + 17 <= json.size(); i += 16) {
+    const char* p = json.data() + i;
+    const __m128i here = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i next = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 1));
+    const __m128i letter = _mm_or_si128(_mm_cmpeq_epi8(next, m), _mm_cmpeq_epi8(next, u));
+    auto hits = static_cast<unsigned>(
+        _mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(here, quote), letter)));
+    for (; hits; hits &= hits - 1) look(i + static_cast<size_t>(__builtin_ctz(hits)));
+  }
+#endif
+  for (; (i = json.find('"', i)) != std::string_view::npos; ++i) look(i);
+  return found;
+}
+
+// Most events: one "model", and nothing else is due. The walk ends where it stands; what comes
+// after it is not checked, but for the last brace.
+bool find_single_model(std::string_view json, const ReplyEdits& edits, ReplyFindings& found) {
+  const size_t last = json.find_last_not_of(" \t\r\n");
+  if (last == std::string_view::npos || json[last] != '}') return false;
+  JsonMembers members(json);
+  for (JsonMember m; members.next(m);) {
+    if (m.key == "model") {
+      found.add_model(m, json, edits.quoted_model);
+      return true;
+    }
+    if (m.key == "response" || m.key == "message")
+      find_nested_model(json, m, edits.quoted_model, found);
+    if (found.model_count > 0) return true;
+  }
+  return false;
 }
 
 // False when `json` is not one valid object, or has more to edit than any engine writes.
@@ -309,7 +362,7 @@ bool read_reply(std::string_view json, const ReplyEdits& edits, ReplyFindings& f
   for (JsonMember m; members.next(m);) {
     if (removal_from != kNowhere) found.add_usage({removal_from, m.key_begin - removal_from});
     removal_from = kNowhere;
-    if (wants_usage && m.is("usage")) {
+    if (wants_usage && m.key == "usage") {
       found.usage_object |= m.kind == JsonKind::object;
       if (kept_before)
         found.add_usage({last_end, m.value.end() - last_end});
@@ -320,12 +373,12 @@ bool read_reply(std::string_view json, const ReplyEdits& edits, ReplyFindings& f
     }
     kept_before = true;
     last_end = m.value.end();
-    if (wants_usage && m.is("choices")) {
+    if (wants_usage && m.key == "choices") {
       read_choices(json, m, found);
       choices = m.value.of(json);
-    } else if (wants_model && m.is("model")) {
+    } else if (wants_model && m.key == "model") {
       found.add_model(m, json, edits.quoted_model);
-    } else if (wants_model && (m.is("response") || m.is("message"))) {
+    } else if (wants_model && (m.key == "response" || m.key == "message")) {
       find_nested_model(json, m, edits.quoted_model, found);
     }
   }
@@ -343,8 +396,14 @@ bool read_reply(std::string_view json, const ReplyEdits& edits, ReplyFindings& f
 }  // namespace
 
 ReplyFate plan_reply_edits(std::string_view json, const ReplyEdits& edits, SpliceList& splices) {
+  const KeysInside keys = find_keys(json);
+  const bool model = keys.model > 0 && !edits.quoted_model.empty();
+  const bool usage = keys.usage > 0 && (edits.drop_usage_chunk || edits.remove_usage_member);
+  if (!model && !usage) return ReplyFate::keep;
   ReplyFindings found;
-  if (!read_reply(json, edits, found)) return ReplyFate::keep;
+  const bool read = usage || keys.model > 1 ? read_reply(json, edits, found)
+                                            : find_single_model(json, edits, found);
+  if (!read) return ReplyFate::keep;
   if (edits.drop_usage_chunk && found.has_choices && found.empty_choices && found.usage_object)
     return ReplyFate::drop;
   // Where the client asked for the final usage only, the chunk that finishes a choice keeps its

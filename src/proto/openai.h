@@ -84,8 +84,8 @@ struct ReplyEdits {
 enum class ReplyFate : uint8_t { keep, edit, drop };
 
 // Judges one JSON object of a reply; for `edit`, adds splices relative to `json`. The model is
-// restored at the top, in "response" (responses API) and in "message" (Anthropic).
-// An invalid or unexpected text is kept.
+// restored at the top, in "response" (responses API) and in "message" (Anthropic). Keys written
+// with escapes, which no engine does, are not these keys. An invalid or unexpected text is kept.
 ReplyFate plan_reply_edits(std::string_view json, const ReplyEdits& edits, SpliceList& splices);
 
 }  // namespace berth::proto
