@@ -46,7 +46,7 @@ const ServiceRecord* find_service(const State& state, const std::string& name,
 // The same, for changing it: the owner, or an operator.
 Result<const ServiceRecord*> find_own_service(const State& state, const std::string& name,
                                               const route::Caller& caller);
-// A service as the API shows it, see docs/ref/api.md.
+// A service as the API shows it.
 Json service_document(const ApiContext& context, const ServiceRecord& service);
 Json lease_document(const LeaseRecord& lease);
 // Self-registered services (a group of leases of one name) as the API shows them.

@@ -75,7 +75,7 @@ void describe_effects(const ServiceRecord* old, Declaration& d) {
                         ", one at a time, each old one after its successor is ready");
   if (to > from) d.effects.push_back("submit " + jobs(to - from) + " to " + where(now));
   if (to < from) d.effects.push_back("drain and stop " + jobs(from - to));
-  if (d.effects.empty()) d.effects.push_back("no job is submitted or stopped");
+  if (d.effects.empty()) d.effects.push_back("submit and stop no job");
 }
 
 void flatten(const Json& document, const std::string& path,
@@ -161,7 +161,7 @@ Result<Declaration> declare(const State& state, const route::Caller& caller,
   if (old && (moved || needs_new_replicas(old->spec, d.record.spec))) d.record.generation++;
   if (d.action == Declaration::Action::none) {
     d.record = *old;
-    d.effects.push_back("nothing changes");
+    d.effects.push_back("change nothing");
   } else {
     describe_effects(old, d);
   }
