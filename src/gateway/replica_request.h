@@ -21,7 +21,7 @@ class ReplicaRequest {
  public:
   static constexpr size_t kInOne = 32 * 1024;
 
-  ReplicaRequest(const std::string& method, const std::string& target, const std::string& id)
+  ReplicaRequest(const std::string& method, const std::string& target, std::string_view id)
       : method_(method), target_(target), id_(id) {}
 
   // `body` is copied behind the head.
@@ -40,7 +40,7 @@ class ReplicaRequest {
 
   const std::string& method_;
   const std::string& target_;
-  const std::string& id_;
+  std::string_view id_;
   http::UpstreamRequest upstream_;
   size_t fields_begin_ = 0;  // of the client's fields in upstream_.head
   size_t fields_size_ = 0;

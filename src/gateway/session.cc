@@ -61,7 +61,7 @@ Session::Session(Shard& shard, Exchange& exchange)
       exchange_(exchange),
       view_(shard.view_),
       id_(shard.next_request_id()),
-      request_(method_, target_, id_) {
+      request_(method_, target_, id()) {
   const proto::RequestHead& head = exchange_.head();
   method_ = head.method;
   target_ = head.target;
@@ -268,7 +268,7 @@ Session::Refusal Session::find_route() {
     return e;
   }
   if (route_->targets.empty() && match_.kind == PathKind::inference) {
-    retry_after_ = std::to_string(std::max<int64_t>(1, route_->retry_after.count() / 1000));
+    retry_after_s_ = static_cast<int>(route_->retry_after.count() / 1000);
     std::string message = "the model `" + route_->public_name + "` cannot be called now: " +
                           (route_->status_text.empty() ? std::string(to_string(route_->status))
                                                        : route_->status_text);
@@ -413,7 +413,9 @@ http::RelayObserver::Plan Session::on_head(const proto::ResponseHead& head, std:
   Plan plan;
   const int s = head.status;
   if (s == 429 || s == 502 || s == 503 || s == 504) {
-    retry_after_ = head.retry_after;
+    std::string_view after = head.retry_after;
+    retry_after_s_ = 0;
+    std::from_chars(after.data(), after.data() + after.size(), retry_after_s_);
     plan.what = Plan::Do::decline;
     return plan;
   }
@@ -454,7 +456,7 @@ std::string Session::break_event(RelayEnd why) {
 // ---- answers of the gateway itself ----------------------------------------------------------
 
 void Session::append_common_fields(std::string& fields) const {
-  fields.append("X-Request-Id: ").append(id_).append("\r\n").append(cors_);
+  fields.append("X-Request-Id: ").append(id()).append("\r\n").append(cors_);
 }
 
 Task<void> Session::refuse(ApiError error) {
@@ -465,9 +467,7 @@ Task<void> Session::refuse(ApiError error) {
     r.fields.append("Allow: ").append(allowed_method(match_.kind)).append("\r\n");
   if (error.status == 401) r.fields.append("WWW-Authenticate: Bearer\r\n");
   if (error.status == 503 || error.status == 429) {
-    int seconds = 0;
-    std::from_chars(retry_after_.data(), retry_after_.data() + retry_after_.size(), seconds);
-    r.fields.append("Retry-After: ").append(std::to_string(std::clamp(seconds, 1, 3600)));
+    r.fields.append("Retry-After: ").append(std::to_string(std::clamp(retry_after_s_, 1, 3600)));
     r.fields.append("\r\n");
   }
   r.body = proto::error_body(error);
@@ -499,7 +499,7 @@ void Session::account() {
   if (!shard_.log_) return;
   AccessRecord r;
   r.at = shard_.clock_();
-  r.id = id_;
+  r.id = id();
   r.method = method_;
   r.path = std::string_view(target_).substr(0, target_.find('?'));
   r.status = status_ ? status_ : 499;

@@ -10,6 +10,7 @@
 // Ownership: lives in the coroutine frame of Shard::serve(). Threading: the shard's.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,7 @@ class Session final : private http::RelayObserver {
   void account();
 
  private:
+  std::string_view id() const { return {id_.data(), id_.size()}; }
   using Refusal = std::optional<proto::ApiError>;
 
   // Steps; a Refusal is the answer.
@@ -70,7 +72,7 @@ class Session final : private http::RelayObserver {
   Shard& shard_;
   http::Exchange& exchange_;
   std::shared_ptr<const Shard::View> view_;
-  std::string id_;
+  const std::array<char, 32> id_;
   std::string method_;
   std::string target_;  // path and query as sent
   std::string cors_;    // field lines, or empty
@@ -82,7 +84,7 @@ class Session final : private http::RelayObserver {
   ReplicaRequest request_;
   size_t body_size_ = 0;                    // as the client sent it
   const route::Target* replica_ = nullptr;  // being tried
-  std::string retry_after_;                 // of the last replica that was full
+  int retry_after_s_ = 0;                   // of the last replica that was full
   bool admitted_ = false;
   std::unique_ptr<proto::ApiError> failure_;  // of the last replica, to be answered
   bool stream_ = false;

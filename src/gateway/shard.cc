@@ -129,16 +129,17 @@ http::Response Shard::error_response(int status, std::string_view message) {
                                           : "invalid_request";
   http::Response r;
   r.status = status;
-  r.fields = "X-Request-Id: " + next_request_id() + "\r\n";
+  auto id = next_request_id();
+  r.fields.append("X-Request-Id: ").append(id.data(), id.size()).append("\r\n");
   r.body = proto::error_body(proto::make_api_error(status, code, message));
   counters_.by_class[static_cast<size_t>(status / 100)].add();
   return r;
 }
 
 // Fixed length: some engines match ids by prefix.
-std::string Shard::next_request_id() {
+std::array<char, 32> Shard::next_request_id() {
   constexpr char kDigits[] = "0123456789abcdef";
-  std::string id(32, '0');
+  std::array<char, 32> id;
   uint64_t parts[2] = {id_salt_, ++id_count_ * 0x9E3779B97F4A7C15u ^ id_salt_};
   for (size_t i = 0; i < 32; i++) id[i] = kDigits[parts[i / 16] >> (60 - 4 * (i % 16)) & 15];
   return id;

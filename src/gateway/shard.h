@@ -12,6 +12,7 @@
 // readable from anywhere. Errors: answered to the client in one shape (error_response()).
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -97,7 +98,7 @@ class Shard final : public http::Service {
   };
   template <class Change>
   void change_view(Change change);
-  std::string next_request_id();
+  std::array<char, 32> next_request_id();
   void flush_log();
   runtime::Task<void> flush_now_and_then();
 

@@ -2,7 +2,7 @@
 //
 // A request makes and drops about eight frames; taking them from a list costs a few instructions
 // where the general allocator costs a tenth of a microsecond each. Each thread keeps at most 64
-// frames of a class (of 64 bytes each, up to 4 KiB): some hundred KiB, returned when it ends.
+// frames of a class (of 32 bytes each, up to 4 KiB): some hundred KiB, returned when it ends.
 // Threading: any; a frame may be given back on another thread than it was taken on.
 // Under a sanitizer it is the general allocator, so that errors are found.
 #pragma once
@@ -40,7 +40,7 @@ class FrameMemory {
   }
 
  private:
-  static constexpr size_t kStep = 64, kClasses = 64, kMost = 64;
+  static constexpr size_t kStep = 32, kClasses = 128, kMost = 64;
   static size_t class_of(size_t bytes) { return (bytes - 1) / kStep; }
   struct Free {
     Free* next;
