@@ -94,7 +94,7 @@ class Site:
 
     # ---- the daemon -----------------------------------------------------------------------------
 
-    def start(self, seconds=20):
+    def start(self, seconds=60):
         address = f"{self.state}/address"
         if os.path.exists(address):
             os.remove(address)

@@ -192,8 +192,8 @@ class Cluster:
     def wait_saved(self, job_id):
         """Until slurmctld has written a job to disk. It does so some seconds after a change; a
         SIGKILL before that makes it forget the job, whose processes go on."""
-        self.run("root", ["scontrol", "update", f"jobid={job_id}", "comment=saved"])
         asked = time.time()
+        self.run("root", ["scontrol", "update", f"jobid={job_id}", "comment=saved"])
         wait_until(lambda: os.stat(f"{self.dir}/state/job_state").st_mtime > asked, 30,
                    "slurmctld to save its jobs")
 
