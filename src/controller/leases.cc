@@ -106,13 +106,17 @@ Result<LeaseRecord> Leases::declared(const proto::RegisterRequest& request,
   auto service = state_.snapshot().services.find(replica.service);
   if (service == state_.snapshot().services.end())
     return not_found("registration: service \"" + replica.service + "\" is gone");
+  // A job's name is anybody's to choose: a MUNGE credential counts only for the very job that was
+  // submitted. Before its id is known the token is the only proof.
   bool by_token = claim.kind == proto::CredentialKind::join &&
                   constant_time_equal(claim.join_token, join_token(request.replica_key));
-  bool by_job = claim.kind == proto::CredentialKind::munge && claim.job &&
-                claim.job->key == request.replica_key && claim.job->user == claim.user;
+  bool by_job = claim.kind == proto::CredentialKind::munge && claim.job && replica.job.id != 0 &&
+                claim.job->ref.id == replica.job.id && claim.job->user == claim.user;
   if (!by_token && !by_job)
     return denied("registration: the credential does not belong to replica " + request.replica_key);
-  if (claim.job && claim.job->key != request.replica_key)
+  bool other_job = claim.job && (claim.job->key != request.replica_key ||
+                                 (replica.job.id != 0 && claim.job->ref.id != replica.job.id));
+  if (other_job)
     return denied("registration: job " + std::to_string(request.job_id) +
                   " is not the job of replica " + request.replica_key);
   LeaseRecord lease;

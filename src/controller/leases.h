@@ -7,7 +7,8 @@
 //  - The job must be alive and be the caller's (uid), unless the claim comes from an API key on a
 //    site without a job for it (the local scheduler).
 //  - The address must be one of the job's nodes; without a job it must be loopback.
-//  - A declared replica (replica_key) is registered only by its own job or with its join token.
+//  - A declared replica (replica_key) is registered only with its join token, or by the very job
+//    that was submitted for it: a job's name proves nothing, anybody may choose it.
 //  - A self-registered service is called "owner/name"; the bare "name" needs an operator's grant
 //    to the owner or to the project that pays. A declared service's name cannot be taken.
 // A job that registers again (agent restarted, Berth forgot) replaces its own earlier lease.

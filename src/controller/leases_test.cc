@@ -122,6 +122,22 @@ TEST_F(LeasesTest, DeclaredReplicasNeedTheirTokenOrTheirJob) {
   r.replica_key = "berth-1";
 
   Claim bob = munge_claim("bob", "bob", "research");
+  bob.job->key = "berth-1";  // he called his job so
+  EXPECT_EQ(leases_->admit(r, bob, kNow).error().code, Code::permission_denied)
+      << "the replica's own job is not known yet";
+  store::Change submitted;
+  replica.job.id = 41;
+  submitted.put_replicas.push_back(replica);
+  ASSERT_TRUE(state_->commit(submitted).ok());
+  EXPECT_EQ(leases_->admit(r, bob, kNow).error().code, Code::permission_denied)
+      << "a job of the right name is not the right job";
+  replica.job.id = 42;
+  submitted.put_replicas = {replica};
+  ASSERT_TRUE(state_->commit(submitted).ok());
+  Claim own = munge_claim("svc", "svc", "gaia");
+  own.job->key = "berth-1";
+  EXPECT_TRUE(leases_->admit(r, own, kNow).ok()) << "by its own job";
+  bob.job->ref.id = 43;
   EXPECT_EQ(leases_->admit(r, bob, kNow).error().code, Code::permission_denied);
   Claim join = munge_claim("svc", "svc", "gaia");
   join.kind = proto::CredentialKind::join;
