@@ -32,7 +32,7 @@ HEAVY = re.compile(r"<(nlohmann/json\.hpp|simdjson\.h|CLI/|yaml-cpp/|regex>|iost
 
 # A closure with captures inside a co_await expression: g++ 12 destroys it twice. Name it first.
 CO_AWAIT_CLOSURE = re.compile(r"\bco_await\b(?:(?!;|\{\n)[^;])*?\[[^\]\n]*[\w&=][^\]\n]*\]\s*"
-                              r"(\([^)]*\)\s*)?(mutable\s*)?\{")
+                              r"(\([^)]*\)\s*)?(mutable\s*)?(->[^{;]*)?\{")
 
 # Units that have no test of their own, and why.
 NO_TEST = {
