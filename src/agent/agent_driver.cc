@@ -75,7 +75,7 @@ AgentDriver::AgentDriver(runtime::Loop& loop, runtime::BlockingPool& pool, Agent
   FrontSettings front;
   front.secret = berth_.secret();
   front.engine = &target_;
-  front.on_in_flight = [this](int count) { deliver(lifecycle::InFlight{count}); };
+  front.on_in_flight = [this](int count) { deliver_within_request(lifecycle::InFlight{count}); };
   front_ = std::make_unique<Front>(loop_, std::move(front));
 }
 
@@ -112,6 +112,20 @@ void AgentDriver::deliver(Event event) {
     for (const lifecycle::Command& command : commands) obey(command);
   }
   delivering_ = false;
+  arm_wake();
+}
+
+// The front calls from within a request, whose head stands in the loop's shared buffer: the machine
+// hears of it at once, but what it commands may read and write, and waits for the next turn.
+void AgentDriver::deliver_within_request(Event event) {
+  auto commands = machine_.on(event, now());
+  loop_.post([this, commands = std::move(commands)] {
+    for (const lifecycle::Command& command : commands) obey(command);
+    arm_wake();
+  });
+}
+
+void AgentDriver::arm_wake() {
   if (auto at = machine_.next_wake())
     wake_.arm(loop_.timers(),
               started_mono_ +

@@ -95,6 +95,8 @@ class AgentDriver {
 
   Instant now();
   void deliver(Event event);
+  void deliver_within_request(lifecycle::Event event);
+  void arm_wake();
   void obey(const lifecycle::Command& command);
   void start_engine();
   runtime::Task<void> watch_engine();
