@@ -141,7 +141,10 @@ Status ControlSide::wire(std::function<void(const Snapshots&)> publish) {
   lease_policy.job_needed =
       local ? controller::LeasePolicy::JobNeeded::no : controller::LeasePolicy::JobNeeded::yes;
   leases_.emplace(*state_, lease_policy, *secret);
-  controller_.emplace(*state_, policy_from(config_, *secret), wall_now());
+  plan::Policy policy = policy_from(config_, *secret);
+  // A local job is made by this very process: what a killed one had not made will never be.
+  if (local) policy.submit_grace = seconds(1);
+  controller_.emplace(*state_, std::move(policy), wall_now());
 
   controller::Leases* leases = &*leases_;
   JobSite* site = &site_;

@@ -95,9 +95,8 @@ class Site:
     # ---- the daemon -----------------------------------------------------------------------------
 
     def start(self, seconds=60):
+        """Starts it and waits until it listens: where it did before, so that its jobs find it."""
         address = f"{self.state}/address"
-        if os.path.exists(address):
-            os.remove(address)
         with open(self.log, "a") as log:
             self.process = self._popen(
                 SERVICE_USER, [self.tools.berth, "serve", "--config", f"{self.dir}/config.yaml"],
