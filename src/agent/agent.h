@@ -25,7 +25,7 @@ struct AgentOptions {
   std::string join_file;    // --join-file: 0600 file with the one-time join token
   EngineKind engine = EngineKind::command;  // --engine; `command`: seen from the command line
   std::string model;                        // --model: what {model} in the command line stands for
-  std::string served_model;  // --served-model: what the engine calls the model; "": any one model
+  std::string served_model;  // --served-model-name: what the engine calls it; "": any one model
   Duration load_timeout = minutes(30);         // --load-timeout
   Duration drain_grace = seconds(120);         // --drain-grace
   Isolation isolation = Isolation::automatic;  // --isolation

@@ -69,7 +69,7 @@ std::vector<std::string> agent_args(const JobSite& site, const ReplicaRecord& re
                                    "--isolation",    std::string(isolation_text(spec.isolation))};
   if (!spec.model.empty()) args.insert(args.end(), {"--model", spec.model});
   if (!spec.served_model_name.empty())
-    args.insert(args.end(), {"--served-model", spec.served_model_name});
+    args.insert(args.end(), {"--served-model-name", spec.served_model_name});
   if (site.node_address.from == config::NodeAddressFrom::cidr)
     args.insert(args.end(), {"--address-policy", site.node_address.cidr});
   if (site.node_address.from == config::NodeAddressFrom::interface)

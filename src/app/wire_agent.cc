@@ -40,7 +40,7 @@ Result<agent::AgentOptions> agent_options(const cli::Arguments& arguments) {
     o.engine = *kind;
   }
   read_text(arguments, "--model", o.model);
-  read_text(arguments, "--served-model", o.served_model);
+  read_text(arguments, "--served-model-name", o.served_model);
   if (auto s = read_duration(arguments, "--load-timeout", o.load_timeout); !s) return s.error();
   if (auto s = read_duration(arguments, "--drain-grace", o.drain_grace); !s) return s.error();
   if (arguments.has("--isolation")) {

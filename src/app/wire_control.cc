@@ -176,7 +176,8 @@ Status ControlSide::wire(std::function<void(const Snapshots&)> publish) {
         auto decoded = munge_->decode(credential);
         if (!decoded) return std::move(decoded).error();
         return controller::MungeProof{decoded->uid, decoded->payload};
-      }});
+      },
+      config_.node_address.names});
 
   context_ = std::make_unique<controller::ApiContext>(controller::ApiContext{
       *state_, *leases_, *store_, *scheduler_, pool_, wall_now, config_.defaults,
@@ -270,6 +271,8 @@ std::optional<controller::ServiceView> ControlSide::view(const std::string& publ
   view.status_text = plan::status_line(report, now);
   view.ready = report.counts.ready;
   view.wanted_replicas = report.target;
+  for (const plan::Reason& reason : report.reasons)
+    if (reason.kind == plan::ReasonKind::replacing) view.older_replicas = reason.count;
   view.explanation = plan::explain(report, now);
   view.next_attempt_at = report.next_attempt_at;
   return view;

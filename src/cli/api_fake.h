@@ -10,6 +10,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,12 @@ class ApiFake final : public Api {
     return steps_.back();
   }
 
+  // The answer to every request for which nothing else is expected.
+  Step& always() {
+    always_.emplace();
+    return *always_;
+  }
+
   Result<ApiReply> call(const ApiRequest& request) override {
     Step step;
     if (!take(request, step)) return internal_error("unexpected request");
@@ -82,6 +89,10 @@ class ApiFake final : public Api {
  private:
   bool take(const ApiRequest& request, Step& step) {
     requests.push_back(request);
+    if (steps_.empty() && always_) {
+      step = *always_;
+      return true;
+    }
     if (steps_.empty() || steps_.front().method != request.method ||
         steps_.front().path != request.path) {
       unexpected.push_back(request.method + " " + request.path);
@@ -93,6 +104,7 @@ class ApiFake final : public Api {
   }
 
   std::deque<Step> steps_;
+  std::optional<Step> always_;
 };
 
 struct Terminal {

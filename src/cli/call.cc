@@ -147,6 +147,13 @@ int64_t number_of(const Json& object, std::string_view member, int64_t fallback)
   return it != object.end() && it->is_number_integer() ? it->get<int64_t>() : fallback;
 }
 
+std::string status_words(const Json& service) {
+  std::string text = text_of(service, "status_text"), status = text_of(service, "status");
+  if (text == status) return "";
+  if (text.starts_with(status + ": ")) text.erase(0, status.size() + 2);
+  return text;
+}
+
 const Json& list_of(const Json& object, std::string_view member) {
   static const Json none = Json::array();
   if (!object.is_object()) return none;

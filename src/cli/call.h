@@ -54,6 +54,8 @@ int print_document(Context& context, const Answer& answer);
 // Members of documents, with a default when missing or of another type.
 std::string text_of(const Json& object, std::string_view member);
 int64_t number_of(const Json& object, std::string_view member, int64_t fallback = 0);
+// What a service's status_text says beyond its status: "Resources, since 3m05s"; may be empty.
+std::string status_words(const Json& service);
 // An array member; an empty one when it is none.
 const Json& list_of(const Json& object, std::string_view member);
 

@@ -30,6 +30,18 @@ std::string relative(const Json& object, std::string_view member, Instant now) {
   return *t > now ? "in " + to_human(*t - now) : to_human(now - *t) + " ago";
 }
 
+// The first line of what may go on with an engine's last words.
+std::string first_line(const std::string& text, size_t most = std::string::npos) {
+  std::string line = text.substr(0, text.find('\n'));
+  return line.size() > most ? line.substr(0, most) + "..." : line;
+}
+
+// Slurm's reason; "None" says that it has not looked at the job yet.
+std::string reason_of(const Json& replica) {
+  std::string reason = text_of(replica, "reason");
+  return reason == "None" ? "" : reason;
+}
+
 // Where it runs, or why it does not.
 std::string place_of(const Json& replica) {
   std::string state = text_of(replica, "state");
@@ -39,10 +51,9 @@ std::string place_of(const Json& replica) {
   }
   std::string node = text_of(replica, "node");
   if (!node.empty()) return node;
-  for (const char* member : {"submit_error", "reason"})
-    if (std::string why = text_of(replica, member); !why.empty())
-      return fmt::format("({})", why.substr(0, why.find('\n')).substr(0, 60));
-  return "-";
+  std::string why = text_of(replica, "submit_error");
+  if (why.empty()) why = reason_of(replica);
+  return why.empty() ? "-" : fmt::format("({})", first_line(why, 60));
 }
 
 std::string job_of(const Json& object) {
@@ -79,10 +90,11 @@ void add_service(Table& table, const Json& service, Which which) {
   if (service.value("self_registered", Json(false)) == Json(true))
     for (const Json& lease : list_of(service, "leases")) {
       std::string state = text_of(lease, "state");
-      row({{job_of(lease)}, {state, colour_of(state)}, {"-"}, {text_of(lease, "node")}});
+      row({{job_of(lease)}, {state, colour_of(state)}, {left(lease)}, {text_of(lease, "node")}});
       any = true;
     }
-  if (!any) row({{"-"}, {"-"}, {"-"}, {text_of(service, "status_text")}});
+  std::string words = status_words(service);
+  if (!any) row({{"-"}, {"-"}, {"-"}, {words.empty() ? "-" : first_line(words, 100)}});
 }
 
 void describe(Context& context, const Json& service) {
@@ -94,38 +106,77 @@ void describe(Context& context, const Json& service) {
                           text_of(service, "project").empty() ? "-" : text_of(service, "project"),
                           number_of(service, "generation")));
   if (std::string text = text_of(service, "status_text"); !text.empty()) context.out(text + "\n");
+  for (const Json& lease : list_of(service, "leases"))
+    if (std::string detail = text_of(lease, "detail"); !detail.empty())
+      context.out(fmt::format("job {}: {}: {}\n", job_of(lease), text_of(lease, "state"),
+                              first_line(detail)));
 }
 
 Table service_table() {
   return Table({"NAME", "STATUS", "READY", "JOBID", "STATE", "LEFT", "NODE (REASON)"});
 }
 
-void say_replica(Context& context, const Json& replica, Instant now) {
-  std::string line = fmt::format("job {}: {}", job_of(replica), text_of(replica, "state"));
-  if (std::string node = text_of(replica, "node"); !node.empty()) line += " on " + node;
-  if (std::string reason = text_of(replica, "reason"); !reason.empty() && is_live(replica))
-    line += ", reason " + reason;
+std::string indented(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  std::string out = "    ";
+  for (char c : text) {
+    out += c;
+    if (c == '\n') out += "    ";
+  }
+  return out;
+}
+
+enum class LastWords { shown, left_out };
+
+std::string ended_line(const Json& replica, Instant now, LastWords last_words) {
+  std::string detail = text_of(replica, "end_detail");
+  std::string line = fmt::format(" ({})", text_of(replica, "end_cause"));
+  if (std::string when = relative(replica, "ended_at", now); !when.empty()) line += " " + when;
+  if (!detail.empty()) line += ": " + first_line(detail);
+  size_t more = detail.find('\n');
+  if (more != std::string::npos && last_words == LastWords::shown)
+    line += "\n" + indented(detail.substr(more + 1));
+  return line;
+}
+
+std::string live_line(const Json& replica, Instant now) {
+  std::string line;
+  if (std::string reason = reason_of(replica); !reason.empty()) line += ", reason " + reason;
   if (std::string start = relative(replica, "estimated_start", now); !start.empty())
     line += ", estimated start " + start;
   if (std::string rest = left(replica); rest != "-") line += ", " + rest + " left";
   if (std::string why = text_of(replica, "stopping"); !why.empty()) line += ", stopping: " + why;
-  if (std::string why = text_of(replica, "submit_error"); !why.empty()) line += "\n    " + why;
-  if (!is_live(replica)) {
-    line +=
-        fmt::format(" ({}) {}", text_of(replica, "end_cause"), relative(replica, "ended_at", now));
-    if (std::string detail = text_of(replica, "end_detail"); !detail.empty())
-      line += "\n    " + detail;
-  }
+  if (std::string why = text_of(replica, "submit_error"); !why.empty())
+    line += "\n" + indented(why);
+  return line;
+}
+
+void say_replica(Context& context, const Json& replica, Instant now, LastWords last_words) {
+  std::string job = job_of(replica);
+  std::string line =
+      fmt::format("{}: {}", job == "-" ? "no job yet" : "job " + job, text_of(replica, "state"));
+  if (std::string node = text_of(replica, "node"); !node.empty()) line += " on " + node;
+  line += is_live(replica) ? live_line(replica, now) : ended_line(replica, now, last_words);
   context.out("  " + line + "\n");
 }
 
-void say_texts(Context& context, const Json& document, std::string_view member) {
-  auto it = document.find(member);
-  if (it == document.end()) return;
-  if (it->is_string()) context.out(harmless(it->get<std::string>()) + "\n");
-  if (it->is_array())
-    for (const Json& line : *it)
-      if (line.is_string()) context.out(harmless(line.get<std::string>()) + "\n");
+// Those that live, then some that have ended, the newest first and with its engine's last words.
+void say_replicas(Context& context, const Json& document, Instant now) {
+  constexpr size_t kEnded = 5;
+  std::vector<const Json*> ended;
+  for (const Json& replica : list_of(document, "replicas"))
+    if (is_live(replica))
+      say_replica(context, replica, now, LastWords::left_out);
+    else
+      ended.push_back(&replica);
+  std::stable_sort(ended.begin(), ended.end(), [](const Json* a, const Json* b) {
+    return text_of(*a, "ended_at") > text_of(*b, "ended_at");
+  });
+  for (size_t i = 0; i < std::min(ended.size(), kEnded); ++i)
+    say_replica(context, *ended[i], now, i == 0 ? LastWords::shown : LastWords::left_out);
+  if (ended.size() > kEnded)
+    context.out(fmt::format("  {} more have ended: `berth ps {} --all`\n", ended.size() - kEnded,
+                            text_of(document, "name")));
 }
 
 void say_explanation(Context& context, const Json& document) {
@@ -134,16 +185,14 @@ void say_explanation(Context& context, const Json& document) {
   context.out(fmt::format("{}: {}, {}/{} ready\n", text_of(document, "name"),
                           painted(status, colour_of(status), paint_for(context)),
                           number_of(document, "ready"), number_of(document, "wanted_replicas")));
-  say_texts(context, document, "status_text");
-  say_texts(context, document, "explanation");
-  if (std::string next = relative(document, "next_attempt_at", now); !next.empty())
-    context.out("next start " + next + "\n");
-  for (const Json& replica : list_of(document, "replicas")) say_replica(context, replica, now);
+  for (const Json& line : list_of(document, "explanation"))
+    if (line.is_string()) context.out(harmless(line.get<std::string>()) + "\n");
+  say_replicas(context, document, now);
   const Json& events = list_of(document, "events");
   if (!events.empty()) context.out("events, newest first:\n");
   for (const Json& event : events)
     context.out(fmt::format("  {}  {}  {}\n", text_of(event, "at"), text_of(event, "kind"),
-                            text_of(event, "text")));
+                            first_line(text_of(event, "text"))));
 }
 
 std::string logs_path(const std::string& name, const std::string& replica, int64_t offset) {

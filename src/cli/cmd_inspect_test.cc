@@ -24,7 +24,8 @@ constexpr char kServices[] = R"({"v":1,"services":[
  {"name":"bge-m3","status":"stopped","status_text":"stopped by bob","ready":0,"wanted_replicas":0,
   "replicas":[],"leases":[],"self_registered":false},
  {"name":"bob/mine","status":"ready","ready":1,"wanted_replicas":1,"replicas":[],
-  "self_registered":true,"leases":[{"id":"l","state":"ready","job_id":77,"node":"gpu9"}]}]})";
+  "self_registered":true,"leases":[{"id":"l","state":"ready","job_id":77,
+   "node":"gpu9","time_left_s":125}]}]})";
 
 // 1,800,000,000 s after 1970 is 2027-01-15T08:00:00Z.
 
@@ -37,7 +38,7 @@ TEST(CmdInspect, PsTable) {
             "alice/qwen  degraded  1/2    42      ready    2h14m  gpu7\n"
             "                             43@lab  pending  -      (Resources)\n"
             "bge-m3      stopped   0/0    -       -        -      stopped by bob\n"
-            "bob/mine    ready     1/1    77      ready    -      gpu9\n");
+            "bob/mine    ready     1/1    77      ready    2m05s  gpu9\n");
 }
 
 TEST(CmdInspect, PsAllNamesJsonAndNone) {
@@ -84,19 +85,26 @@ TEST(CmdInspect, Explain) {
   Terminal t;
   std::string document = kServices;
   document = R"({"v":1,"name":"alice/qwen","status":"degraded","status_text":"1 of 2 ready",
-    "ready":1,"wanted_replicas":2,"explanation":["one job waits for GPUs","nothing to do"],
-    "next_attempt_at":"2027-01-15T08:00:40.000Z","replicas":[
+    "ready":1,"wanted_replicas":2,
+    "explanation":["one job waits for GPUs","next: submit a job in 40s"],"replicas":[
+    {"job_id":40,"state":"ended","node":"g1","end_cause":"crashed","end_detail":"signal 9\nolder",
+     "ended_at":"2027-01-15T07:00:00Z"},
+    {"job_id":41,"state":"ended","end_cause":"crashed","end_detail":"exit status 1\nTrace:\n boom",
+     "ended_at":"2027-01-15T07:59:00Z"},
+    {"job_id":42,"state":"ended","end_cause":"stopped","end_detail":"scaled","stopping":"scaled"},
     {"job_id":43,"state":"pending","reason":"Resources","estimated_start":"2027-01-15T08:12:00Z"},
-    {"job_id":41,"state":"ended","end_cause":"crashed","end_detail":"exit status 1: out of memory",
-     "ended_at":"2027-01-15T07:59:00Z"}],
-    "events":[{"at":"2027-01-15T07:59:00.000Z","kind":"ended","text":"crashed"}]})";
+    {"job_id":44,"state":"pending","reason":"None"},{"job_id":0,"state":"submitted"}],
+    "events":[{"at":"2027-01-15T07:59:00.000Z","kind":"ended","text":"crashed\nTrace:"}]})";
   t.api.expect("GET", "/berth/v1/services/qwen/explain").reply(200, document);
   EXPECT_EQ(t.run({"explain", "qwen"}), exit_ok);
   EXPECT_EQ(t.out,
-            "alice/qwen: degraded, 1/2 ready\n1 of 2 ready\none job waits for GPUs\nnothing to do\n"
-            "next start in 40s\n"
+            "alice/qwen: degraded, 1/2 ready\none job waits for GPUs\nnext: submit a job in 40s\n"
             "  job 43: pending, reason Resources, estimated start in 12m00s\n"
-            "  job 41: ended (crashed) 1m00s ago\n    exit status 1: out of memory\n"
+            "  job 44: pending\n"
+            "  no job yet: submitted\n"
+            "  job 41: ended (crashed) 1m00s ago: exit status 1\n    Trace:\n     boom\n"
+            "  job 40: ended on g1 (crashed) 1h00m ago: signal 9\n"
+            "  job 42: ended (stopped): scaled\n"
             "events, newest first:\n  2027-01-15T07:59:00.000Z  ended  crashed\n");
 }
 

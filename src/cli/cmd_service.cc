@@ -67,8 +67,21 @@ void say_applied(Context& context, const Json& document) {
                           text_of(document, "status")));
 }
 
+// A list of texts as one would type it in a shell, or nearly.
+std::string shown_list(const Json& list) {
+  std::string text;
+  for (const Json& item : list) {
+    std::string word = item.is_string() ? item.get<std::string>() : dump_json(item);
+    bool plain = !word.empty() && word.find_first_of(" \t\n'\"") == std::string::npos;
+    text += fmt::format("{}{}", text.empty() ? "" : " ", plain ? word : dump_json(Json(word)));
+  }
+  return text;
+}
+
 std::string shown(const Json& value) {
-  std::string text = value.is_string() ? value.get<std::string>() : dump_json(value);
+  std::string text = value.is_string()  ? value.get<std::string>()
+                     : value.is_array() ? shown_list(value)
+                                        : dump_json(value);
   text = harmless(text);
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text.size() > 200 ? text.substr(0, 200) + "..." : text;
@@ -167,14 +180,36 @@ Result<Json> deployed_spec(Context& context, const Arguments& a) {
     spec["setup"] = *text;
   }
   Json access = Json::object();
-  if (a.has("--public")) access["public"] = true;
-  for (const char* option : {"--project", "--user", "--group"})
-    if (a.has(option)) access[std::string(option).substr(2) + "s"] = a.values(option);
+  if (a.has("--access-public")) access["public"] = true;
+  for (const char* who : {"project", "user", "group"})
+    if (auto names = a.values(std::string("--access-") + who); !names.empty())
+      access[std::string(who) + "s"] = names;
   if (!access.empty()) spec["access"] = access;
   if (auto checked = config::parse_service_document(spec); !checked)
     return std::move(checked).error();
   if (!a.has("--engine")) spec["engine"] = "command";
   return spec;
+}
+
+std::string jobs_text(int64_t n) { return n == 1 ? "1 job" : fmt::format("{} jobs", n); }
+
+int64_t living(const Json& document) {
+  int64_t n = 0;
+  for (const Json& replica : list_of(document, "replicas"))
+    if (text_of(replica, "state") != "ended") ++n;
+  return n;
+}
+
+// What was asked, and how far it is from being so at this moment.
+void say_asked(Context& context, const std::string& action, const Json& document) {
+  std::string how;
+  int64_t jobs = living(document), wanted = number_of(document, "wanted_replicas");
+  if (action == "stop")
+    how = jobs == 0 ? "it has no job" : jobs_text(jobs) + " to end";
+  else
+    how = fmt::format("{} of {} ready now", number_of(document, "ready"), replicas_text(wanted));
+  std::string to = action == "scale" ? fmt::format("scale to {}", wanted) : action;
+  context.out(fmt::format("{}: asked to {}; {}\n", text_of(document, "name"), to, how));
 }
 
 int act(Context& context, const Arguments& arguments, const std::string& action, Json more) {
@@ -187,10 +222,7 @@ int act(Context& context, const Arguments& arguments, const std::string& action,
   if (arguments.has("--json")) {
     print_document(context, answer);
   } else {
-    Json document = answer.document();
-    context.out(fmt::format("{}: {} asked; {}/{} ready, {}\n", text_of(document, "name"), action,
-                            number_of(document, "ready"), number_of(document, "wanted_replicas"),
-                            text_of(document, "status")));
+    say_asked(context, action, answer.document());
   }
   if (!arguments.has("--wait")) return exit_ok;
   WaitFor state = action == "stop" ? WaitFor::stopped : WaitFor::ready;
@@ -216,7 +248,8 @@ int run_deploy(Context& context, const Arguments& arguments) {
     return exit_failed;
   }
   Mode mode = arguments.has("--plan") ? Mode::plan : Mode::apply;
-  return put_all(context, arguments, {put_of(std::move(*spec), "")}, mode);
+  return put_all(context, arguments, {put_of(std::move(*spec), arguments.value("--project"))},
+                 mode);
 }
 
 int run_start(Context& context, const Arguments& arguments) {
@@ -243,11 +276,18 @@ int run_rm(Context& context, const Arguments& arguments) {
   std::string name = arguments.positional(0);
   Answer answer = change(context, "rm " + name, "DELETE", service_path(name), nullptr);
   if (!answer) return answer.status;
-  if (arguments.has("--json")) return print_document(context, answer);
   Json document = answer.document();
-  context.out(fmt::format("{}: removed; its jobs are drained and cancelled\n",
-                          text_of(document, "name").empty() ? name : text_of(document, "name")));
-  return exit_ok;
+  if (arguments.has("--json"))
+    print_document(context, answer);
+  else if (int64_t jobs = living(document); jobs > 0)
+    context.out(fmt::format(
+        "{}: asked to remove; gone when {} ended (`berth wait {} --for gone`)\n",
+        text_of(document, "name"), jobs == 1 ? "its job has" : jobs_text(jobs) + " have",
+        text_of(document, "name")));
+  else
+    context.out(fmt::format("{}: removed; it had no job\n", text_of(document, "name")));
+  if (!arguments.has("--wait")) return exit_ok;
+  return wait_for(context, name, WaitFor::gone, std::nullopt);
 }
 
 }  // namespace berth::cli

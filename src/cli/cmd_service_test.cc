@@ -63,11 +63,13 @@ TEST(CmdService, PlanShowsChangesAndEffects) {
   t.api.expect("PUT", "/berth/v1/services/m?plan=1")
       .reply(200, R"({"v":1,"plan":{"name":"alice/m","action":"update","changes":[)"
                   R"({"path":"replicas","from":1,"to":2},{"path":"qos","from":null,"to":"high"},)"
-                  R"({"path":"setup","from":"a\nb","to":null}],)"
+                  R"({"path":"setup","from":"a\nb","to":null},)"
+                  R"({"path":"args","from":null,"to":["--x","a b",""]}],)"
                   R"("effects":["submit 1 job to partition h100"]}})");
   EXPECT_EQ(t.run({"plan", "-f", "s.yaml"}), exit_ok);
   EXPECT_EQ(t.out,
             "alice/m: update\n  ~ replicas: 1 -> 2\n  + qos: high\n  - setup: a b\n"
+            "  + args: --x \"a b\" \"\"\n"
             "  would submit 1 job to partition h100\n");
 }
 
@@ -82,20 +84,42 @@ TEST(CmdService, DeployBuildsTheSameAsAFile) {
   Terminal t;
   t.files["setup.sh"] = "module load cuda\n";
   t.api.expect("PUT", "/berth/v1/services/m").reply(201, kCreated);
-  EXPECT_EQ(t.run({"deploy",         "m",       "--engine",  "vllm",
-                   "--model",        "/m",      "--gpus",    "h100:2",
-                   "--mem",          "96G",     "--time",    "8:00:00",
-                   "--env",          "A=x,y=z", "--setup",   "setup.sh",
-                   "--load-timeout", "10m",     "--project", "gaia",
-                   "--replicas",     "2",       "--",        "--max-model-len",
+  EXPECT_EQ(t.run({"deploy",
+                   "m",
+                   "--engine",
+                   "vllm",
+                   "--model",
+                   "/m",
+                   "--gpus",
+                   "h100:2",
+                   "--mem",
+                   "96G",
+                   "--time",
+                   "8:00:00",
+                   "--env",
+                   "A=x,y=z",
+                   "--setup",
+                   "setup.sh",
+                   "--load-timeout",
+                   "10m",
+                   "--access-project",
+                   "gaia",
+                   "--project",
+                   "vesta",
+                   "--replicas",
+                   "2",
+                   "--",
+                   "--max-model-len",
                    "65536"}),
             exit_ok)
       << t.err;
-  EXPECT_EQ(t.api.requests[0].body,
-            R"({"spec":{"access":{"projects":["gaia"]},"args":["--max-model-len","65536"],)"
-            R"("engine":"vllm","env":{"A":"x,y=z"},"load_timeout":"10m","model":"/m","name":"m",)"
-            R"("replicas":"2","setup":"module load cuda\n",)"
-            R"("slurm":{"gpus":"h100:2","mem":"96G","time":"8:00:00"}},"v":1})");
+  EXPECT_EQ(
+      t.api.requests[0].body,
+      R"({"project":"vesta","spec":{"access":{"projects":["gaia"]},)"
+      R"("args":["--max-model-len","65536"],)"
+      R"("engine":"vllm","env":{"A":"x,y=z"},"load_timeout":"10m","model":"/m","name":"m",)"
+      R"("replicas":"2","setup":"module load cuda\n",)"
+      R"("slurm":{"gpus":"h100:2","mem":"96G","time":"8:00:00"}},"v":1})");
 }
 
 TEST(CmdService, DeployOfACommandAndItsMistakes) {
@@ -117,11 +141,14 @@ TEST(CmdService, DeployOfACommandAndItsMistakes) {
 TEST(CmdService, Actions) {
   Terminal t;
   const char* reply =
-      R"({"v":1,"name":"alice/m","ready":1,"wanted_replicas":3,"status":"degraded"})";
+      R"({"v":1,"name":"alice/m","ready":1,"wanted_replicas":3,"status":"degraded",
+          "replicas":[{"state":"ended"},{"state":"ready"}]})";
   for (const char* action : {"start", "stop", "restart"}) {
     t.api.expect("POST", "/berth/v1/services/alice%2Fm/actions").reply(200, reply);
     EXPECT_EQ(t.run({action, "alice/m"}), exit_ok);
-    EXPECT_THAT(t.out, HasSubstr("1/3 ready, degraded"));
+    EXPECT_EQ(t.out, std::string("alice/m: asked to ") + action +
+                         (action == std::string("stop") ? "; 1 job to end\n"
+                                                        : "; 1 of 3 replicas ready now\n"));
     EXPECT_THAT(t.api.requests.back().body, HasSubstr(action));
   }
   t.api.expect("POST", "/berth/v1/services/m/actions").reply(200, reply);
@@ -131,7 +158,13 @@ TEST(CmdService, Actions) {
   EXPECT_EQ(t.run({"scale", "m", "-1"}), exit_usage);
   t.api.expect("DELETE", "/berth/v1/services/m").reply(202, reply);
   EXPECT_EQ(t.run({"rm", "m"}), exit_ok);
-  EXPECT_EQ(t.out, "alice/m: removed; its jobs are drained and cancelled\n");
+  EXPECT_EQ(t.out,
+            "alice/m: asked to remove; gone when its job has ended (`berth wait alice/m "
+            "--for gone`)\n");
+  t.api.expect("DELETE", "/berth/v1/services/m").reply(202, R"({"name":"alice/m"})");
+  t.api.expect("GET", "/berth/v1/services/m").reply(404, "{}");
+  EXPECT_EQ(t.run({"rm", "m", "--wait"}), exit_ok);
+  EXPECT_EQ(t.out, "alice/m: removed; it had no job\n");
   EXPECT_THAT(t.api.unexpected, IsEmpty());
 }
 

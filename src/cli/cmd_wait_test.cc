@@ -20,7 +20,7 @@ TEST(CmdWait, UntilReady) {
   for (const char* status : {"starting", "starting", "ready"})
     t.api.expect("GET", "/berth/v1/services/m").reply(200, service(status));
   EXPECT_EQ(t.run({"wait", "m"}), exit_ok);
-  EXPECT_EQ(t.err, "m: starting, 0/1 ready (because)\nm: ready, 0/1 ready (because)\n");
+  EXPECT_EQ(t.err, "m: starting, 0/1 ready (because)\nm: ready, 0/1 ready\n");
   EXPECT_EQ(t.slept, seconds(2));
 }
 
@@ -38,8 +38,32 @@ TEST(CmdWait, ForStopped) {
   t.api.expect("GET", "/berth/v1/services/m").reply(200, service("ready"));
   t.api.expect("GET", "/berth/v1/services/m").reply(200, service("stopped"));
   EXPECT_EQ(t.run({"wait", "m", "--for", "stopped"}), exit_ok);
+  t.api.expect("GET", "/berth/v1/services/m").reply(200, service("ready"));
   t.api.expect("GET", "/berth/v1/services/m").reply(404, "{}");
   EXPECT_EQ(t.run({"wait", "m", "--for=stopped"}), exit_ok) << "removed";
+  t.api.expect("GET", "/berth/v1/services/m").reply(404, "{}");
+  EXPECT_EQ(t.run({"wait", "m", "--for=stopped"}), exit_failed) << "a slip of the pen";
+}
+
+TEST(CmdWait, ForGone) {
+  Terminal t;
+  t.api.expect("GET", "/berth/v1/services/m").reply(200, service("stopped"));
+  t.api.expect("GET", "/berth/v1/services/m").reply(404, "{}");
+  EXPECT_EQ(t.run({"wait", "m", "--for", "gone"}), exit_ok);
+  t.api.expect("GET", "/berth/v1/services/m").reply(404, "{}");
+  EXPECT_EQ(t.run({"wait", "m", "--for", "gone"}), exit_ok) << "as wished, whoever did it";
+}
+
+TEST(CmdWait, ARolloutIsOverWhenNoOlderReplicaServes) {
+  Terminal t;
+  t.api.expect("GET", "/berth/v1/services/m")
+      .reply(200, R"({"name":"m","ready":1,"wanted_replicas":1,"status":"ready",
+        "status_text":"ready: 1/1","older_replicas":1})");
+  t.api.expect("GET", "/berth/v1/services/m")
+      .reply(200, R"({"name":"m","ready":1,"wanted_replicas":1,"status":"ready",
+        "status_text":"ready: 1/1","older_replicas":0})");
+  EXPECT_EQ(t.run({"wait", "m"}), exit_ok);
+  EXPECT_EQ(t.err, "m: ready, 1/1 ready (1 of before still serve)\nm: ready, 1/1 ready\n");
 }
 
 TEST(CmdWait, Timeout) {
@@ -69,6 +93,11 @@ TEST(CmdWait, GivesUpOnASilentBerthAndOnCtrlC) {
   EXPECT_EQ(t.run({"wait", "m"}), exit_failed);
   EXPECT_THAT(t.err, HasSubstr("wait m: refused"));
   EXPECT_EQ(t.slept, seconds(31));
+
+  Terminal v;
+  v.api.always().reply(502, "<html>");
+  EXPECT_EQ(v.run({"wait", "m"}), exit_failed);
+  EXPECT_THAT(v.err, HasSubstr("wait m: HTTP status 502"));
 
   Terminal u;
   u.interrupt_after = seconds(1);

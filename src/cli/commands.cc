@@ -54,27 +54,17 @@ const Option kFile{
     "--file", 'f', "FILE", "service file, or - for standard input", Repeat::many, Completes::files};
 const Option kWait{"--wait", 0, "", "then wait until it is so"};
 const Option kReplica{"--replica", 0, "KEY", "of this replica instead of the newest"};
+const Option kPayer{"--project", 0, "NAME", "who pays, unless the account is named"};
 
-std::vector<Command> declaring() {
-  Option project{"--project", 0, "NAME", "who pays, unless slurm.account says so"};
-  std::vector<Command> out;
-  out.push_back({"apply",
-                 "declare the services of a file; their jobs follow",
-                 {},
-                 {kFile, project, kWait, kJson},
-                 Rest::none,
-                 "",
-                 {"berth apply -f service.yaml --wait"},
-                 run_apply});
-  out.push_back({"plan",
-                 "show what `berth apply` would do, and do nothing",
-                 {},
-                 {kFile, project, kJson},
-                 Rest::none,
-                 "",
-                 {"berth plan -f service.yaml"},
-                 run_plan});
-  std::vector<Option> options = {
+std::vector<Option> joined(std::initializer_list<std::vector<Option>> lists) {
+  std::vector<Option> out;
+  for (const auto& list : lists) out.insert(out.end(), list.begin(), list.end());
+  return out;
+}
+
+// What `berth deploy` and `berth agent` say of an engine in the same words.
+std::vector<Option> engine_options() {
+  return {
       {"--engine",
        0,
        "KIND",
@@ -82,23 +72,7 @@ std::vector<Command> declaring() {
        Repeat::once,
        Completes::choices,
        {"vllm", "sglang", "llama-server", "tei", "command"}},
-      {"--model", 0, "PATH", "model for the engine", Repeat::once, Completes::files},
-      {"--replicas", 0, "N", "how many jobs"},
-      {"--partition", 0, "NAME", "as sbatch's"},
-      {"--account", 0, "NAME", "who pays, as sbatch's"},
-      {"--qos", 0, "NAME", "as sbatch's"},
-      {"--gpus", 0, "N", "a number, or type:number"},
-      {"--cpus-per-task", 0, "N", "as sbatch's"},
-      {"--mem", 0, "SIZE", "as sbatch's"},
-      {"--time", 0, "TIME", "as sbatch's"},
-      {"--constraint", 0, "LIST", "as sbatch's"},
-      {"--reservation", 0, "NAME", "as sbatch's"},
-      {"--env", 0, "NAME=VALUE", "for the engine", Repeat::many},
-      {"--setup", 0, "FILE", "shell text to run before the engine", Repeat::once, Completes::files},
-      {"--project", 0, "NAME", "may use it", Repeat::many},
-      {"--user", 0, "NAME", "may use it", Repeat::many},
-      {"--group", 0, "NAME", "may use it", Repeat::many},
-      {"--public", 0, "", "everybody with a key may use it"},
+      {"--model", 0, "PATH", "model, and what {model} stands for", Repeat::once, Completes::files},
       {"--served-model-name", 0, "NAME", "what the engine calls the model"},
       {"--isolation",
        0,
@@ -107,8 +81,47 @@ std::vector<Command> declaring() {
        Repeat::once,
        Completes::choices,
        {"auto", "unix-socket", "network-namespace", "loopback"}},
-      {"--load-timeout", 0, "TIME", "for the engine to get ready"},
-      {"--drain-grace", 0, "TIME", "for requests in flight"},
+      {"--load-timeout", 0, "TIME", "for the engine to get ready (30m)"},
+      {"--drain-grace", 0, "TIME", "for requests in flight (120s)"},
+      {"--access-public", 0, "", "everybody with a key may use it"},
+      {"--access-project", 0, "NAME", "may use it", Repeat::many},
+      {"--access-user", 0, "NAME", "may use it", Repeat::many},
+      {"--access-group", 0, "NAME", "may use it", Repeat::many},
+  };
+}
+
+std::vector<Command> declaring() {
+  std::vector<Command> out;
+  out.push_back({"apply",
+                 "declare the services of a file; their jobs follow",
+                 {},
+                 {kFile, kPayer, kWait, kJson},
+                 Rest::none,
+                 "",
+                 {"berth apply -f service.yaml --wait"},
+                 run_apply});
+  out.push_back({"plan",
+                 "show what `berth apply` would do, and do nothing",
+                 {},
+                 {kFile, kPayer, kJson},
+                 Rest::none,
+                 "",
+                 {"berth plan -f service.yaml"},
+                 run_plan});
+  std::vector<Option> job = {
+      {"--replicas", 0, "N", "how many jobs"},
+      {"--partition", 0, "NAME", "as sbatch's"},
+      {"--account", 0, "NAME", "as sbatch's: who pays"},
+      kPayer,
+      {"--qos", 0, "NAME", "as sbatch's"},
+      {"--gpus", 0, "N", "a number, or type:number"},
+      {"--cpus-per-task", 0, "N", "as sbatch's"},
+      {"--mem", 0, "SIZE", "as sbatch's: 96G"},
+      {"--time", 0, "TIME", "8h, 30m or 8:00:00; no bare number"},
+      {"--constraint", 0, "LIST", "as sbatch's"},
+      {"--reservation", 0, "NAME", "as sbatch's"},
+      {"--env", 0, "NAME=VALUE", "for setup and engine", Repeat::many},
+      {"--setup", 0, "FILE", "shell text to run before the engine", Repeat::once, Completes::files},
       {"--log-dir", 0, "DIR", "where its logs go", Repeat::once, Completes::folders},
       {"--plan", 0, "", "only show what would happen"},
       kWait,
@@ -116,7 +129,7 @@ std::vector<Command> declaring() {
   out.push_back({"deploy",
                  "declare one service without a file",
                  {{"NAME", Count::one, Completes::nothing}},
-                 std::move(options),
+                 joined({engine_options(), std::move(job)}),
                  Rest::allowed,
                  "ARGUMENT...",
                  {"berth deploy qwen --engine vllm --model /models/Qwen3 --gpus 1 --time 8h",
@@ -157,7 +170,7 @@ std::vector<Command> looking() {
                  {"berth logs qwen -f"},
                  run_logs});
   out.push_back({"wait",
-                 "wait until a service is ready",
+                 "wait until a service is ready, stopped or gone",
                  {kService},
                  {{"--for",
                    0,
@@ -165,8 +178,9 @@ std::vector<Command> looking() {
                    "what to wait for",
                    Repeat::once,
                    Completes::choices,
-                   {"ready", "stopped"}},
-                  {"--timeout", 0, "TIME", "give up after, such as 10m"}},
+                   {"ready", "stopped", "gone"}},
+                  {"--timeout", 0, "TIME", "give up after, such as 10m"},
+                  kJson},
                  Rest::none,
                  "",
                  {"berth wait qwen --timeout 30m"},
@@ -220,10 +234,10 @@ std::vector<Command> acting() {
   out.push_back({"rm",
                  "stop a service and forget it",
                  {kService},
-                 {kJson},
+                 {kWait, kJson},
                  Rest::none,
                  "",
-                 {"berth rm qwen"},
+                 {"berth rm qwen --wait"},
                  run_rm});
   out.push_back({"chat",
                  "talk to a model",
@@ -298,31 +312,7 @@ std::vector<Command> credentials() {
 }
 
 std::vector<Option> agent_options() {
-  return {
-      {"--service", 0, "NAME", "name to be called by; required"},
-      {"--url", 0, "URL", "where Berth is (BERTH_URL)"},
-      {"--model", 0, "NAME", "what {model} stands for"},
-      {"--served-model", 0, "NAME", "what the engine calls the model"},
-      {"--engine",
-       0,
-       "KIND",
-       "seen from the command by itself",
-       Repeat::once,
-       Completes::choices,
-       {"vllm", "sglang", "llama-server", "tei", "command"}},
-      {"--load-timeout", 0, "TIME", "for the engine to get ready (30m)"},
-      {"--drain-grace", 0, "TIME", "for requests in flight (120s)"},
-      {"--isolation",
-       0,
-       "KIND",
-       "how the engine listens",
-       Repeat::once,
-       Completes::choices,
-       {"auto", "unix-socket", "network-namespace", "loopback"}},
-      {"--access-public", 0, "", "everybody with a key may use it"},
-      {"--access-project", 0, "NAME", "may use it", Repeat::many},
-      {"--access-user", 0, "NAME", "may use it", Repeat::many},
-      {"--access-group", 0, "NAME", "may use it", Repeat::many},
+  std::vector<Option> own = {
       {"--address-policy", 0, "POLICY", "auto, slurm, an address, a network, interface:NAME"},
       {"--front-ports", 0, "FROM-TO", "where the gateway reaches the agent"},
       {"--engine-ports", 0, "FROM-TO", "where a loopback engine listens"},
@@ -332,6 +322,10 @@ std::vector<Option> agent_options() {
       {"--replica-key", 0, "KEY", "of a declared replica"},
       {"--join-file", 0, "FILE", "of a declared replica", Repeat::once, Completes::files},
   };
+  return joined({{{"--service", 0, "NAME", "name to be called by; required"},
+                  {"--url", 0, "URL", "where Berth is (BERTH_URL)"}},
+                 engine_options(),
+                 std::move(own)});
 }
 
 std::vector<Command> running() {
@@ -436,6 +430,11 @@ int run_command(const std::vector<std::string>& words, Context& context) {
   if (words.empty()) {
     context.err(overview(commands(), version()));
     return exit_usage;
+  }
+  if (words[0] == "help" && words.size() > 1) {
+    std::vector<std::string> asked(words.begin() + 1, words.end());
+    asked.push_back("--help");
+    return run_command(asked, context);
   }
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     context.out(overview(commands(), version()));

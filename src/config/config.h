@@ -72,6 +72,7 @@ struct NodeAddressConfig {
   NodeAddressFrom from = NodeAddressFrom::scheduler;
   std::string cidr;
   std::string interface;
+  std::vector<std::string> names;  // "{node}-ib": how nodes are called on that network
 };
 
 struct ServiceDefaults {

@@ -241,6 +241,10 @@ class Loading {
       wrong("node_address.from", "is cidr, but node_address.cidr is not set");
     if (c.node_address.from == NodeAddressFrom::interface && c.node_address.interface.empty())
       wrong("node_address.from", "is interface, but node_address.interface is not set");
+    for (const std::string& name : c.node_address.names)
+      if (name.find("{node}") == std::string::npos)
+        wrong("node_address.names",
+              fmt::format("has \"{}\" without {{node}}: it would be every node's", name));
     if (c.role == Role::gateway && c.controller.url.empty())
       wrong("role", "is gateway, but controller.url is not set");
     if (c.backoff.first > c.backoff.most)

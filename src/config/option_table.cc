@@ -144,6 +144,17 @@ std::vector<Option> process() {
                  0,
                  {},
                  NeedsRestart::yes});
+  out.push_back(
+      {"node_address.names",
+       OptionType::texts,
+       "[]",
+       "Further names of a node, such as {node}-ib; {node} is Slurm's name for it. A "
+       "replica may register what these resolve to on Berth's machine, besides NodeAddr.",
+       [](Config& c, const V& v) { c.node_address.names = std::get<std::vector<std::string>>(v); },
+       0,
+       0,
+       {},
+       NeedsRestart::yes});
   return out;
 }
 

@@ -107,6 +107,8 @@ TEST(Option, ReportsEverythingAtOnceWithItsPlace) {
 TEST(Option, CrossChecks) {
   EXPECT_THAT(problems_of("tls: {cert: /c.pem}\n"), HasSubstr("tls.cert needs the other"));
   EXPECT_THAT(problems_of("node_address: {from: cidr}\n"), HasSubstr("node_address.cidr"));
+  EXPECT_THAT(problems_of("node_address: {names: [gpu-ib]}\n"), HasSubstr("without {node}"));
+  EXPECT_EQ(problems_of("node_address: {names: [\"{node}-ib\"]}\n"), "");
   EXPECT_THAT(problems_of("role: gateway\n"), HasSubstr("controller.url"));
   EXPECT_THAT(problems_of("listen: localhost\n"), HasSubstr("must be host:port"));
   EXPECT_THAT(problems_of("listen: \"::1:80\"\n"), HasSubstr("must be host:port"));

@@ -45,9 +45,7 @@ Json slurm_json(const ResourceSpec& r) {
   if (r.gpus != 0) out["gpus"] = r.gpus;
   if (r.nodes != 1) out["nodes"] = r.nodes;
   if (r.cpus_per_task != 1) out["cpus-per-task"] = r.cpus_per_task;
-  if (r.mem_mib)
-    out["mem"] = *r.mem_mib > 0 && *r.mem_mib % 1024 == 0 ? fmt::format("{}G", *r.mem_mib / 1024)
-                                                          : fmt::format("{}M", *r.mem_mib);
+  if (r.mem_mib) out["mem"] = memory_text(*r.mem_mib);
   if (r.time_limit) out["time"] = duration_text(*r.time_limit);
   if (!r.exclude_nodes.empty()) out["exclude"] = r.exclude_nodes;
   return out;
@@ -63,6 +61,10 @@ Json access_json(const AccessSpec& a) {
 }
 
 }  // namespace
+
+std::string memory_text(int64_t mib) {
+  return mib > 0 && mib % 1024 == 0 ? fmt::format("{}G", mib / 1024) : fmt::format("{}M", mib);
+}
 
 std::string duration_text(Duration d) {
   int64_t ms = d.count();

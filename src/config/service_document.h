@@ -22,6 +22,8 @@ Json to_json(const DeclaredService& service);
 Result<ServiceSpec> parse_service_document(const Json& document,
                                            const ServiceDefaults& defaults = {});
 
+// "96G", "512M": as parse_slurm_mem reads it.
+std::string memory_text(int64_t mib);
 // The shortest exact text that parse_duration reads back: "8h", "30m", "90s", "1500ms".
 std::string duration_text(Duration d);
 

@@ -235,8 +235,7 @@ class ServiceReader {
       if (auto v = read_.integer(*n, "slurm.cpus-per-task", {1, 4096}))
         r.cpus_per_task = static_cast<int>(*v);
     if (const YamlNode* n = map.find("mem")) memory(*n);
-    if (const YamlNode* n = map.find("time"))
-      r.time_limit = read_.duration(*n, "slurm.time", minutes(1), hours(24) * 366);
+    if (const YamlNode* n = map.find("time")) time_limit(*n);
     if (const YamlNode* n = map.find("exclude"))
       for (const std::string& v : read_.texts(*n, "slurm.exclude").value_or(Texts{})) {
         if (!is_slurm_word(v))
@@ -276,6 +275,18 @@ class ServiceReader {
     number.text = count;
     if (auto n = read_.integer(number, "slurm.gpus", {0, 1024}))
       spec_.resources.gpus = static_cast<int>(*n);
+  }
+
+  void time_limit(const YamlNode& node) {
+    const std::string& t = node.text;
+    bool bare = node.kind == YamlNode::Kind::scalar && !t.empty() &&
+                std::all_of(t.begin(), t.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (bare)
+      problems_.add(node.mark, fmt::format("slurm.time {0} may mean {0} minutes, as for sbatch, or "
+                                           "{0} seconds, as elsewhere here: write {0}m or {0}s",
+                                           t.substr(0, 20)));
+    else
+      spec_.resources.time_limit = read_.duration(node, "slurm.time", minutes(1), hours(24) * 366);
   }
 
   void memory(const YamlNode& node) {

@@ -158,6 +158,18 @@ TEST(ServiceFile, LimitsThatContradict) {
   EXPECT_THAT(problems_of(kGood + "slurm: {time: 20m}\nload_timeout: 30m\n"),
               HasSubstr("load_timeout (30m00s) must be shorter than slurm.time (20m00s)"));
   EXPECT_EQ(problems_of(kGood + "slurm: {time: 20m}\n"), "") << "the default does not count";
+}
+
+TEST(ServiceFile, ATimeLimitNeedsAUnit) {
+  for (const char* text : {"60", "\"60\"", "0"})
+    EXPECT_THAT(problems_of(kGood + "slurm: {time: " + text + "}\n"),
+                HasSubstr("minutes, as for sbatch, or"))
+        << text;
+  EXPECT_THAT(problems_of(kGood + "slurm: {time: 60}\n"),
+              HasSubstr("slurm.time 60 may mean 60 minutes, as for sbatch, or 60 seconds, as "
+                        "elsewhere here: write 60m or 60s"));
+  for (const char* text : {"60m", "60s", "1:00:00", "60:00", "1-0", "1d"})
+    EXPECT_EQ(problems_of(kGood + "slurm: {time: " + text + "}\n"), "") << text;
   EXPECT_THAT(problems_of("name: m\nengine: tei\nmodel: /m\nslurm: {gpus: 2}\n"),
               HasSubstr("tei uses one GPU"));
   EXPECT_THAT(problems_of(kGood + "slurm: {nodes: 2}\n"), HasSubstr("not supported yet"));

@@ -48,8 +48,24 @@ Result<const ServiceRecord*> find_own_service(const State& state, const std::str
                                               const route::Caller& caller);
 // A service as the API shows it.
 Json service_document(const ApiContext& context, const ServiceRecord& service);
-Json lease_document(const LeaseRecord& lease);
-// Self-registered services (a group of leases of one name) as the API shows them.
-Json self_registered_document(const std::string& name, const std::vector<LeaseRecord>& leases);
+Json lease_document(const LeaseRecord& lease, Instant now);
+// Seconds until then, null without an end.
+Json time_left(const std::optional<Instant>& end, Instant now);
+
+// Leases of one name that belong to no declared service.
+struct SelfRegistered {
+  std::string name;
+  std::vector<LeaseRecord> leases;
+};
+// By what the caller wrote, as in find_service; nullopt: there is none, or the caller may not see
+// it.
+std::optional<SelfRegistered> find_self_registered(const State& state, const std::string& name,
+                                                   const route::Caller& caller);
+// All that the caller may see, by name.
+std::vector<SelfRegistered> self_registered_services(const State& state,
+                                                     const route::Caller& caller);
+Json self_registered_document(const SelfRegistered& service, Instant now);
+// Why there is no declared service of that name: there is none, or it registered itself.
+Error no_service(const State& state, const std::string& name, const route::Caller& caller);
 
 }  // namespace berth::controller

@@ -70,21 +70,39 @@ std::string_view level_text(sched::Finding::Level level) {
   return "problem";
 }
 
+// Line by line what there is to say of a service that registered itself.
+Json explained(const SelfRegistered& service) {
+  Json lines = Json::array();
+  for (const LeaseRecord& lease : service.leases) {
+    std::string line = "job " + std::to_string(lease.job.id) + " on " + lease.node + ": " +
+                       std::string(to_string(lease.state));
+    if (!lease.detail.empty()) line += ": " + lease.detail.substr(0, lease.detail.find('\n'));
+    lines.push_back(std::move(line));
+  }
+  lines.push_back("it registered itself: it leaves when its job ends, and nobody starts it again");
+  return lines;
+}
+
 }  // namespace
 
 ApiTask explain_service(ApiContext& context, const ApiCall& call) {
-  const ServiceRecord* service = find_service(context.state, call.names[0], call.caller);
-  if (!service)
-    co_return reply_error(
-        not_found("no service \"" + call.names[0] + "\"; `berth ps` lists what there is"));
-  Json document = service_document(context, *service);
-  ServiceView view = context.view(service->public_name).value_or(ServiceView{});
+  Json document;
+  if (const auto* service = find_service(context.state, call.names[0], call.caller)) {
+    document = service_document(context, *service);
+    ServiceView view = context.view(service->public_name).value_or(ServiceView{});
+    document["explanation"] = view.explanation;
+    document["next_attempt_at"] =
+        view.next_attempt_at ? Json(to_rfc3339(*view.next_attempt_at)) : Json(nullptr);
+  } else {
+    auto self = find_self_registered(context.state, call.names[0], call.caller);
+    if (!self) co_return reply_error(no_service(context.state, call.names[0], call.caller));
+    document = self_registered_document(*self, context.clock());
+    document["explanation"] = explained(*self);
+    document["next_attempt_at"] = nullptr;
+  }
   document["v"] = 1;
-  document["explanation"] = view.explanation;
-  document["next_attempt_at"] =
-      view.next_attempt_at ? Json(to_rfc3339(*view.next_attempt_at)) : Json(nullptr);
   Json events = Json::array();
-  if (auto newest = context.store.events(service->public_name, 10))
+  if (auto newest = context.store.events(document["name"].get<std::string>(), 10))
     for (const store::EventRecord& e : *newest)
       events.push_back({{"at", to_rfc3339(e.at)},
                         {"kind", e.kind},
@@ -108,9 +126,7 @@ ApiTask service_script(ApiContext& context, const ApiCall& call) {
 
 ApiTask service_events(ApiContext& context, const ApiCall& call) {
   const ServiceRecord* service = find_service(context.state, call.names[0], call.caller);
-  if (!service)
-    co_return reply_error(
-        not_found("no service \"" + call.names[0] + "\"; `berth ps` lists what there is"));
+  if (!service) co_return reply_error(no_service(context.state, call.names[0], call.caller));
   auto limit = query_number(call, "limit", 50, 1000);
   if (!limit) co_return reply_error(invalid_argument("limit must be a number"));
   auto events = context.store.events(service->public_name, static_cast<int>(*limit));

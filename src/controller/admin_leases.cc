@@ -21,7 +21,7 @@ bool may_see(const LeaseRecord& lease, const route::Caller& caller) {
 
 }  // namespace
 
-Json lease_document(const LeaseRecord& lease) {
+Json lease_document(const LeaseRecord& lease, Instant now) {
   return {{"id", lease.id},
           {"service", lease.public_name},
           {"replica_key", lease.replica_key},
@@ -36,34 +36,76 @@ Json lease_document(const LeaseRecord& lease) {
           {"served_model", lease.served_model},
           {"context_length", lease.context_length ? Json(*lease.context_length) : Json(nullptr)},
           {"registered_at", to_rfc3339(lease.registered_at)},
-          {"stops_at", lease.stops_at ? Json(to_rfc3339(*lease.stops_at)) : Json(nullptr)}};
+          {"stops_at", lease.stops_at ? Json(to_rfc3339(*lease.stops_at)) : Json(nullptr)},
+          {"time_left_s", time_left(lease.stops_at, now)}};
 }
 
-Json self_registered_document(const std::string& name, const std::vector<LeaseRecord>& leases) {
+Json time_left(const std::optional<Instant>& end, Instant now) {
+  if (!end) return nullptr;
+  return std::max<int64_t>(0, (*end - now).count() / 1000);
+}
+
+std::vector<SelfRegistered> self_registered_services(const State& state,
+                                                     const route::Caller& caller) {
+  std::map<std::string, SelfRegistered> by_name;
+  for (const auto& [id, lease] : state.snapshot().leases) {
+    if (!lease.replica_key.empty() || !may_see(lease, caller)) continue;
+    SelfRegistered& service = by_name[lease.public_name];
+    service.name = lease.public_name;
+    service.leases.push_back(lease);
+  }
+  std::vector<SelfRegistered> out;
+  for (auto& [name, service] : by_name) out.push_back(std::move(service));
+  return out;
+}
+
+std::optional<SelfRegistered> find_self_registered(const State& state, const std::string& name,
+                                                   const route::Caller& caller) {
+  std::vector<SelfRegistered> all = self_registered_services(state, caller);
+  for (const std::string& candidate : {name, caller.user + "/" + name})
+    for (SelfRegistered& service : all)
+      if (service.name == candidate) return std::move(service);
+  return std::nullopt;
+}
+
+Json self_registered_document(const SelfRegistered& service, Instant now) {
   Json list = Json::array();
   int ready = 0;
-  for (const LeaseRecord& lease : leases) {
-    list.push_back(lease_document(lease));
+  for (const LeaseRecord& lease : service.leases) {
+    list.push_back(lease_document(lease, now));
     if (lease.state == LeaseState::ready) ready++;
   }
-  return {{"name", name},
-          {"owner", leases.empty() ? "" : leases[0].owner},
-          {"project", leases.empty() ? "" : leases[0].project},
+  const LeaseRecord& first = service.leases.front();
+  return {{"name", service.name},
+          {"owner", first.owner},
+          {"project", first.project},
           {"self_registered", true},
           {"wanted", "running"},
           {"status", ready > 0 ? "ready" : "starting"},
-          {"status_text", std::to_string(ready) + " of " + std::to_string(leases.size()) +
+          {"status_text", std::to_string(ready) + " of " + std::to_string(service.leases.size()) +
                               " registered replicas ready"},
           {"ready", ready},
-          {"wanted_replicas", leases.size()},
+          {"wanted_replicas", service.leases.size()},
           {"replicas", Json::array()},
           {"leases", std::move(list)}};
+}
+
+Error no_service(const State& state, const std::string& name, const route::Caller& caller) {
+  auto self = find_self_registered(state, name, caller);
+  if (!self) return not_found("no service \"" + name + "\"; `berth ps` lists what there is");
+  std::string job = std::to_string(self->leases.front().job.id);
+  return Error{Code::conflict,
+               "\"" + self->name + "\" registered itself from job " + job +
+                   "; Berth did not submit that job: its output is where its script says, and "
+                   "`scancel " +
+                   job + "` ends it",
+               Source::caller, Retry::no};
 }
 
 ApiTask list_leases(ApiContext& context, const ApiCall& call) {
   Json leases = Json::array();
   for (const auto& [id, lease] : context.state.snapshot().leases)
-    if (may_see(lease, call.caller)) leases.push_back(lease_document(lease));
+    if (may_see(lease, call.caller)) leases.push_back(lease_document(lease, context.clock()));
   co_return reply_json({{"v", 1}, {"leases", std::move(leases)}});
 }
 

@@ -27,57 +27,38 @@ bool may_see(const ServiceRecord& service, const route::Caller& caller) {
   return route::may_use(r, caller);
 }
 
-bool may_see(const LeaseRecord& lease, const route::Caller& caller) {
-  route::Route r;
-  r.owner = lease.owner;
-  r.project = lease.project;
-  r.access = lease.access;
-  return route::may_use(r, caller);
-}
-
 Json optional_time(const std::optional<Instant>& t) {
   return t ? Json(to_rfc3339(*t)) : Json(nullptr);
 }
 
 Json replica_document(const ApiContext& context, const ReplicaRecord& r) {
   Instant now = context.clock();
-  Json j = {{"key", r.key},
-            {"job_id", r.job.id},
-            {"cluster", r.job.cluster},
-            {"state", to_string(r.state)},
-            {"node", r.node},
-            {"reason", r.reason},
-            {"since", optional_time(r.reason_since ? r.reason_since : r.started_at)},
-            {"ends_at", optional_time(r.ends_at)},
-            {"time_left_s", nullptr},
-            {"estimated_start", optional_time(r.estimated_start)},
-            {"generation", r.generation},
-            {"restarts", r.restarts},
-            {"submit", to_string(r.submit)},
-            {"submit_error", r.submit_error},
-            {"lease_id", r.lease_id},
-            {"intended_at", to_rfc3339(r.intended_at)},
-            {"started_at", optional_time(r.started_at)},
-            {"ready_at", optional_time(r.ready_at)},
-            {"ended_at", optional_time(r.ended_at)},
-            {"end_cause", r.end_cause ? Json(to_string(*r.end_cause)) : Json(nullptr)},
-            {"end_detail", r.end_detail},
-            {"exit_code", r.exit_code ? Json(*r.exit_code) : Json(nullptr)},
-            {"stopping", r.stop ? Json(r.stop->why) : Json(nullptr)},
-            {"log_path", context.log_path(r)}};
-  if (r.ends_at && r.state != ReplicaState::ended)
-    j["time_left_s"] = std::max<int64_t>(0, (*r.ends_at - now).count() / 1000);
-  return j;
-}
-
-// Leases that belong to no declared service, by name.
-std::map<std::string, std::vector<LeaseRecord>> self_registered(const State& state,
-                                                                const route::Caller& caller) {
-  std::map<std::string, std::vector<LeaseRecord>> out;
-  for (const auto& [id, lease] : state.snapshot().leases)
-    if (lease.replica_key.empty() && may_see(lease, caller))
-      out[lease.public_name].push_back(lease);
-  return out;
+  return {
+      {"key", r.key},
+      {"job_id", r.job.id},
+      {"cluster", r.job.cluster},
+      {"state", to_string(r.state)},
+      {"node", r.node},
+      {"reason", r.reason},
+      {"since", optional_time(r.reason_since ? r.reason_since : r.started_at)},
+      {"ends_at", optional_time(r.ends_at)},
+      {"time_left_s", r.state == ReplicaState::ended ? Json(nullptr) : time_left(r.ends_at, now)},
+      {"estimated_start", optional_time(r.estimated_start)},
+      {"generation", r.generation},
+      {"restarts", r.restarts},
+      {"submit", to_string(r.submit)},
+      {"submit_error", r.submit_error},
+      {"lease_id", r.lease_id},
+      {"intended_at", to_rfc3339(r.intended_at)},
+      {"started_at", optional_time(r.started_at)},
+      {"ready_at", optional_time(r.ready_at)},
+      {"ended_at", optional_time(r.ended_at)},
+      {"end_cause", r.end_cause ? Json(to_string(*r.end_cause)) : Json(nullptr)},
+      {"end_detail", r.end_detail},
+      {"exit_code", r.exit_code ? Json(*r.exit_code) : Json(nullptr)},
+      {"signal", r.signal ? Json(*r.signal) : Json(nullptr)},
+      {"stopping", r.stop ? Json(r.stop->why) : Json(nullptr)},
+      {"log_path", context.log_path(r)}};
 }
 
 struct PutBody {
@@ -164,7 +145,7 @@ const ServiceRecord* find_service(const State& state, const std::string& name,
 Result<const ServiceRecord*> find_own_service(const State& state, const std::string& name,
                                               const route::Caller& caller) {
   const ServiceRecord* service = find_service(state, name, caller);
-  if (!service) return not_found("no service \"" + name + "\"; `berth ps` lists what there is");
+  if (!service) return no_service(state, name, caller);
   if (service->owner != caller.user && caller.role != route::Caller::Role::operator_)
     return Error{Code::permission_denied,
                  "service \"" + service->public_name + "\" belongs to " + service->owner,
@@ -181,7 +162,8 @@ Json service_document(const ApiContext& context, const ServiceRecord& service) {
   std::sort(replicas.begin(), replicas.end(),
             [](const Json& a, const Json& b) { return a["intended_at"] < b["intended_at"]; });
   for (const auto& [id, lease] : snapshot.leases)
-    if (lease.public_name == service.public_name) leases.push_back(lease_document(lease));
+    if (lease.public_name == service.public_name)
+      leases.push_back(lease_document(lease, context.clock()));
   ServiceView view = context.view(service.public_name).value_or(ServiceView{});
   return {{"name", service.public_name},
           {"owner", service.owner},
@@ -194,6 +176,7 @@ Json service_document(const ApiContext& context, const ServiceRecord& service) {
           {"ready", view.ready},
           {"wanted_replicas",
            service.wanted == ServiceRecord::Wanted::running ? service.spec.replicas : 0},
+          {"older_replicas", view.older_replicas},
           {"created_at", to_rfc3339(service.created_at)},
           {"spec", config::to_json(service.spec)},
           {"replicas", std::move(replicas)},
@@ -204,8 +187,8 @@ ApiTask list_services(ApiContext& context, const ApiCall& call) {
   Json services = Json::array();
   for (const auto& [name, service] : context.state.snapshot().services)
     if (may_see(service, call.caller)) services.push_back(service_document(context, service));
-  for (const auto& [name, leases] : self_registered(context.state, call.caller))
-    services.push_back(self_registered_document(name, leases));
+  for (const SelfRegistered& service : self_registered_services(context.state, call.caller))
+    services.push_back(self_registered_document(service, context.clock()));
   co_return reply_json({{"v", 1}, {"services", std::move(services)}});
 }
 
@@ -215,13 +198,9 @@ ApiTask get_service(ApiContext& context, const ApiCall& call) {
   if (const ServiceRecord* service = find_service(context.state, name, call.caller)) {
     document = service_document(context, *service);
   } else {
-    auto groups = self_registered(context.state, call.caller);
-    auto it = groups.find(name);
-    if (it == groups.end()) it = groups.find(call.caller.user + "/" + name);
-    if (it == groups.end())
-      co_return reply_error(
-          not_found("no service \"" + name + "\"; `berth ps` lists what there is"));
-    document = self_registered_document(it->first, it->second);
+    auto self = find_self_registered(context.state, name, call.caller);
+    if (!self) co_return reply_error(no_service(context.state, name, call.caller));
+    document = self_registered_document(*self, context.clock());
   }
   document["v"] = 1;
   co_return reply_json(document);

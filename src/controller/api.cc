@@ -5,6 +5,7 @@
 #include "base/id.h"
 #include "controller/admin.h"
 #include "controller/api_context.h"
+#include "proto/api_error.h"
 
 namespace berth::controller {
 namespace {
@@ -65,37 +66,148 @@ Result<route::Caller> authenticate(ApiContext& context, const ApiRequest& reques
   return entry->caller;
 }
 
+ApiReply reply_api_error(const proto::ApiError& error) {
+  ApiReply reply;
+  reply.status = error.status;
+  reply.body = proto::error_body(error);
+  return reply;
+}
+
 }  // namespace
 
 const std::vector<ApiRoute>& api_routes() {
   using enum ApiRoute::Auth;
   static const std::vector<ApiRoute> routes = {
-      {"GET", "/berth/v1/services", key, list_services, "What the caller may see, with state"},
-      {"GET", "/berth/v1/services/{name}", key, get_service, "One service with its replicas"},
-      {"PUT", "/berth/v1/services/{name}", key, put_service,
-       "Declare a service; ?plan=1 says what would happen and does nothing"},
-      {"DELETE", "/berth/v1/services/{name}", key, delete_service,
-       "Stop all replicas, then forget the service"},
-      {"POST", "/berth/v1/services/{name}/actions", key, act_on_service,
-       "start, stop, restart or scale"},
-      {"GET", "/berth/v1/services/{name}/explain", key, explain_service, "Why it is as it is"},
-      {"GET", "/berth/v1/services/{name}/script", key, service_script,
-       "The batch script of a replica (?replica=KEY, default: the newest)"},
-      {"GET", "/berth/v1/services/{name}/events", key, service_events, "The newest events"},
-      {"GET", "/berth/v1/services/{name}/logs", key, service_logs,
-       "A piece of a replica's output (?replica=KEY&offset=N&limit=N)"},
-      {"GET", "/berth/v1/keys", key, list_keys, "The caller's keys; an operator sees all"},
-      {"POST", "/berth/v1/keys", key, create_key, "Make a key; its text is in this answer only"},
-      {"DELETE", "/berth/v1/keys/{id}", key, revoke_key, "Revoke a key at once"},
-      {"GET", "/berth/v1/grants", key, list_grants, "Who may use which bare name"},
-      {"POST", "/berth/v1/grants", operator_key, create_grant, "Let somebody use a bare name"},
-      {"DELETE", "/berth/v1/grants/{name}", operator_key, remove_grant, "Take a bare name back"},
-      {"GET", "/berth/v1/leases", key, list_leases, "Registered replicas the caller may see"},
-      {"GET", "/berth/v1/doctor", key, doctor, "What is wrong on this site"},
-      {"GET", "/berth/v1/openapi.json", key, openapi, "This API as an OpenAPI document"},
-      {"POST", "/berth/v1/leases", self, register_lease, "An agent registers its replica"},
-      {"POST", "/berth/v1/leases/{id}/heartbeat", self, heartbeat, "An agent renews its lease"},
-      {"POST", "/berth/v1/leases/{id}/end", self, end_lease, "An agent deregisters"},
+      {"GET",
+       "/berth/v1/services",
+       key,
+       list_services,
+       "What the caller may see, with state",
+       {{200, "Services"}}},
+      {"GET",
+       "/berth/v1/services/{name}",
+       key,
+       get_service,
+       "One service with its replicas",
+       {{200, "Service"}}},
+      {"PUT",
+       "/berth/v1/services/{name}",
+       key,
+       put_service,
+       "Declare a service; ?plan=1 says what would happen and does nothing",
+       {{200, "Service"}, {201, "Service"}, {200, "Planned"}},
+       "Declare",
+       {"plan"}},
+      {"DELETE",
+       "/berth/v1/services/{name}",
+       key,
+       delete_service,
+       "Stop all replicas, then forget the service",
+       {{202, "Service"}}},
+      {"POST",
+       "/berth/v1/services/{name}/actions",
+       key,
+       act_on_service,
+       "start, stop, restart or scale",
+       {{200, "Service"}},
+       "Action"},
+      {"GET",
+       "/berth/v1/services/{name}/explain",
+       key,
+       explain_service,
+       "Why it is as it is",
+       {{200, "Explanation"}}},
+      {"GET",
+       "/berth/v1/services/{name}/script",
+       key,
+       service_script,
+       "The batch script of a replica (default: the newest)",
+       {{200, "Script"}},
+       "",
+       {"replica"}},
+      {"GET",
+       "/berth/v1/services/{name}/events",
+       key,
+       service_events,
+       "The newest events",
+       {{200, "Events"}},
+       "",
+       {"limit"}},
+      {"GET",
+       "/berth/v1/services/{name}/logs",
+       key,
+       service_logs,
+       "A piece of a replica's output (default: of the newest)",
+       {{200, "Log"}},
+       "",
+       {"replica", "offset", "limit"}},
+      {"GET",
+       "/berth/v1/keys",
+       key,
+       list_keys,
+       "The caller's keys; an operator sees all",
+       {{200, "Keys"}}},
+      {"POST",
+       "/berth/v1/keys",
+       key,
+       create_key,
+       "Make a key; its text is in this answer only",
+       {{201, "MadeKey"}},
+       "NewKey"},
+      {"DELETE", "/berth/v1/keys/{id}", key, revoke_key, "Revoke a key at once", {{200, "Key"}}},
+      {"GET",
+       "/berth/v1/grants",
+       key,
+       list_grants,
+       "Who may use which bare name",
+       {{200, "Grants"}}},
+      {"POST",
+       "/berth/v1/grants",
+       operator_key,
+       create_grant,
+       "Let somebody use a bare name",
+       {{201, "Grant"}},
+       "NewGrant"},
+      {"DELETE",
+       "/berth/v1/grants/{name}",
+       operator_key,
+       remove_grant,
+       "Take a bare name back",
+       {{200, "RemovedGrant"}}},
+      {"GET",
+       "/berth/v1/leases",
+       key,
+       list_leases,
+       "Registered replicas the caller may see",
+       {{200, "Leases"}}},
+      {"GET", "/berth/v1/doctor", key, doctor, "What is wrong on this site", {{200, "Findings"}}},
+      {"GET",
+       "/berth/v1/openapi.json",
+       key,
+       openapi,
+       "This API as an OpenAPI document",
+       {{200, "OpenApi"}}},
+      {"POST",
+       "/berth/v1/leases",
+       self,
+       register_lease,
+       "An agent registers its replica",
+       {{201, "Registered"}},
+       "Register"},
+      {"POST",
+       "/berth/v1/leases/{id}/heartbeat",
+       self,
+       heartbeat,
+       "An agent renews its lease",
+       {{200, "Beaten"}},
+       "Heartbeat"},
+      {"POST",
+       "/berth/v1/leases/{id}/end",
+       self,
+       end_lease,
+       "An agent deregisters",
+       {{200, "Ended"}},
+       "End"},
   };
   return routes;
 }
@@ -121,14 +233,13 @@ runtime::Task<ApiReply> Api::handle(ApiRequest request) {
     }
     co_return co_await route.run(context_, call);
   }
-  if (path_known) {
-    ApiReply reply = reply_error(
-        invalid_argument("method " + request.method + " is not allowed on " + request.path));
-    reply.status = 405;
-    co_return reply;
-  }
-  co_return reply_error(not_found("no such route: " + request.path +
-                                  "; the API is described at /berth/v1/openapi.json"));
+  if (path_known)
+    co_return reply_api_error(
+        proto::make_api_error(405, "method_not_allowed",
+                              "method " + request.method + " is not allowed on " + request.path));
+  co_return reply_api_error(proto::make_api_error(
+      404, "route_not_found",
+      "no such route: " + request.path + "; the API is described at /berth/v1/openapi.json"));
 }
 
 ApiReply reply_json(const Json& document, int status) {
@@ -138,44 +249,13 @@ ApiReply reply_json(const Json& document, int status) {
   return reply;
 }
 
-int http_status(Code code) {
-  switch (code) {
-    case Code::invalid_argument:
-      return 400;
-    case Code::unauthenticated:
-      return 401;
-    case Code::permission_denied:
-      return 403;
-    case Code::not_found:
-      return 404;
-    case Code::conflict:
-      return 409;
-    case Code::too_large:
-      return 413;
-    case Code::exhausted:
-      return 429;
-    case Code::unavailable:
-      return 503;
-    case Code::timeout:
-      return 504;
-    case Code::unknown_outcome:
-      return 502;
-    case Code::cancelled:
-      return 499;
-    case Code::internal:
-      return 500;
-  }
-  return 500;
-}
-
 ApiReply reply_error(const Error& error) {
-  return reply_json(
-      {{"error",
-        {{"message", error.message},
-         {"type", http_status(error.code) < 500 ? "invalid_request_error" : "api_error"},
-         {"param", nullptr},
-         {"code", to_string(error.code)}}}},
-      http_status(error.code));
+  Error here = error;
+  // Whatever is away, it is away from Berth: 502 would say that Berth is.
+  if (here.code == Code::unavailable) here.source = Source::berth;
+  proto::ApiError out = proto::to_api_error(here);
+  out.message = error.message;
+  return reply_api_error(out);
 }
 
 std::optional<std::string> percent_decode(std::string_view text) {

@@ -48,6 +48,12 @@ struct ApiCall {
   std::map<std::string, std::string> query;
 };
 
+// One way in which a route answers when nothing went wrong.
+struct ApiAnswer {
+  int status;
+  std::string_view schema;  // of its document, by the name in api_schema.h
+};
+
 struct ApiRoute {
   enum class Auth { key, operator_key, self };
   std::string_view method;
@@ -55,6 +61,9 @@ struct ApiRoute {
   Auth auth;
   runtime::Task<ApiReply> (*run)(ApiContext& context, const ApiCall& call);
   std::string_view summary;  // one line, for the OpenAPI document
+  std::vector<ApiAnswer> answers;
+  std::string_view body;  // schema of the request's document; "": none
+  std::vector<std::string_view> query;
 };
 
 // Every route, in the order of the document.
@@ -71,9 +80,9 @@ class Api {
 
 // Shared by the noun files.
 ApiReply reply_json(const Json& document, int status = 200);
+// The gateway's table of errors (proto/api_error.h), with what failed inside said: who asks here
+// has a key, and operators need the words.
 ApiReply reply_error(const Error& error);
-// The status for an error: one table, tested.
-int http_status(Code code);
 // nullopt on bad escapes. '+' is not a space.
 std::optional<std::string> percent_decode(std::string_view text);
 

@@ -28,6 +28,7 @@ struct ServiceView {
   std::string status_text;  // one line
   int ready = 0;
   int wanted_replicas = 0;
+  int older_replicas = 0;                // of before a change or a restart, that still serve
   std::vector<std::string> explanation;  // lines for people, most important first
   std::optional<Instant> next_attempt_at;
 };

@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "controller/api_context.h"
 #include "controller/routes.h"
+#include "proto/api_error.h"
 #include "runtime/loop.h"
 #include "store/memory_store.h"
 
@@ -230,17 +231,182 @@ TEST_F(ApiTest, DoctorShowsTheSchedulersProblems) {
   EXPECT_EQ(findings[0]["level"], "problem");
 }
 
-TEST(ApiStatus, OneTable) {  // B27
-  EXPECT_EQ(http_status(Code::invalid_argument), 400);
-  EXPECT_EQ(http_status(Code::unauthenticated), 401);
-  EXPECT_EQ(http_status(Code::permission_denied), 403);
-  EXPECT_EQ(http_status(Code::not_found), 404);
-  EXPECT_EQ(http_status(Code::conflict), 409);
-  EXPECT_EQ(http_status(Code::too_large), 413);
-  EXPECT_EQ(http_status(Code::exhausted), 429);
-  EXPECT_EQ(http_status(Code::unavailable), 503);
-  EXPECT_EQ(http_status(Code::timeout), 504);
-  EXPECT_EQ(http_status(Code::internal), 500);
+// B27: the same envelope as the gateway's, from the same table.
+TEST(ApiErrors, AreTheGateways) {
+  for (int code = 0; code <= static_cast<int>(Code::internal); ++code) {
+    Error error{static_cast<Code>(code), "words", Source::caller, Retry::no};
+    ApiReply reply = reply_error(error);
+    proto::ApiError gateways = proto::to_api_error(error);
+    gateways.message = "words";
+    EXPECT_EQ(reply.status, gateways.status) << code;
+    EXPECT_EQ(reply.body, proto::error_body(gateways)) << code;
+  }
+  Error away{Code::unavailable, "munged is away", Source::peer, Retry::yes};
+  EXPECT_EQ(reply_error(away).status, 503) << "it is not Berth that is away";
+  Error inside{Code::internal, "database or disk is full", Source::system, Retry::no};
+  EXPECT_NE(reply_error(inside).body.find("disk is full"), std::string::npos);
+}
+
+// What is wrong with `value` by a schema of the document; "" when nothing is.
+std::string misfit(const Json& schemas, const Json& schema, const Json& value) {
+  if (schema.value("nullable", false) && value.is_null()) return "";
+  if (schema.contains("$ref")) {
+    std::string name = schema["$ref"].get<std::string>();
+    return misfit(schemas, schemas.at(name.substr(name.rfind('/') + 1)), value);
+  }
+  if (schema.contains("allOf")) return misfit(schemas, schema["allOf"][0], value);
+  if (schema.contains("oneOf")) {
+    std::string all;
+    for (const Json& one : schema["oneOf"]) {
+      std::string wrong = misfit(schemas, one, value);
+      if (wrong.empty()) return "";
+      all += "[" + wrong + "]";
+    }
+    return all;
+  }
+  if (!schema.contains("type")) return "";
+  std::string type = schema["type"];
+  if (type == "string") return value.is_string() ? "" : "no string: " + dump_json(value);
+  if (type == "integer") return value.is_number_integer() ? "" : "no integer: " + dump_json(value);
+  if (type == "boolean") return value.is_boolean() ? "" : "no boolean: " + dump_json(value);
+  if (type == "array") {
+    if (!value.is_array()) return "no array: " + dump_json(value);
+    for (const Json& item : value)
+      if (std::string wrong = misfit(schemas, schema["items"], item); !wrong.empty()) return wrong;
+    return "";
+  }
+  if (!value.is_object()) return "no object: " + dump_json(value);
+  if (schema.contains("required"))
+    for (const Json& name : schema["required"])
+      if (!value.contains(name.get<std::string>())) return "missing: " + name.get<std::string>();
+  for (const auto& [name, member] : value.items()) {
+    if (!schema["properties"].contains(name)) return "not in the schema: " + name;
+    std::string wrong = misfit(schemas, schema["properties"][name], member);
+    if (!wrong.empty()) return name + ": " + wrong;
+  }
+  return "";
+}
+
+// Calls every route with what it needs, and holds request and answer against the document.
+class ApiDocumentTest : public ApiTest {
+ protected:
+  ApiDocumentTest() { document_ = document(call("GET", "/berth/v1/openapi.json")); }
+
+  // `route` is the pattern, `names` what stands for its {..}.
+  Json ask(const std::string& method, std::string route, const std::vector<std::string>& names,
+           int status, const Json& body = nullptr, const std::string& query = "",
+           const std::string& key = "") {
+    const Json& schemas = document_["components"]["schemas"];
+    std::string lower = method, path = route;
+    for (char& c : lower) c = static_cast<char>(c | 0x20);
+    for (const std::string& name : names) {
+      size_t open = path.find('{');
+      path.replace(open, path.find('}') - open + 1, name);
+    }
+    const Json& operation = document_["paths"].at(route).at(lower);
+    if (!body.is_null()) {
+      const Json& schema = operation.at("requestBody")["content"]["application/json"]["schema"];
+      EXPECT_EQ(misfit(schemas, schema, body), "") << method << route;
+    }
+    ApiReply reply = call(method, path + query, body, key);
+    EXPECT_EQ(reply.status, status) << method << route << reply.body;
+    std::string listed = std::to_string(reply.status);
+    if (!operation["responses"].contains(listed)) listed = "default";
+    EXPECT_EQ(listed == "default", status >= 400) << method << route << status;
+    EXPECT_EQ(
+        misfit(schemas, operation["responses"][listed]["content"]["application/json"]["schema"],
+               document(reply)),
+        "")
+        << method << route << "\n"
+        << reply.body;
+    seen_.insert(method + " " + route + " " + std::to_string(status));
+    return document(reply);
+  }
+
+  Json document_;
+  std::set<std::string> seen_;
+};
+
+TEST_F(ApiDocumentTest, HoldsForEveryRouteEveryStatusAndEveryBody) {
+  const std::string services = "/berth/v1/services", one = services + "/{name}";
+  const std::string keys = "/berth/v1/keys", grants = "/berth/v1/grants";
+  const std::string leases = "/berth/v1/leases";
+  Json declare = {{"v", 1}, {"spec", spec("q")}};
+  ask("PUT", one, {"q"}, 200, declare, "?plan=1");
+  ask("PUT", one, {"q"}, 201, declare);
+  ask("PUT", one, {"q"}, 200, declare);
+  ask("PUT", one, {"other"}, 400, declare);
+  store::Change change;
+  ReplicaRecord replica;
+  replica.key = "berth-0123456789abcdef";
+  replica.service = "q";
+  replica.job.id = 7;
+  replica.started_at = replica.ends_at = kNow;
+  change.put_replicas.push_back(replica);
+  replica.key = "berth-fedcba9876543210";
+  replica.state = ReplicaState::ended;
+  replica.end_cause = EndCause::crashed;
+  replica.signal = 9;
+  replica.exit_code = 1;
+  replica.ended_at = kNow;
+  change.put_replicas.push_back(replica);
+  change.put_scripts["berth-0123456789abcdef"] = "#!/bin/bash\n";
+  ASSERT_TRUE(state_.commit(change));
+  ask("GET", services, {}, 200);
+  EXPECT_EQ(ask("GET", one, {"q"}, 200)["replicas"].size(), 2u);
+  ask("GET", one, {"none"}, 404);
+  ask("POST", one + "/actions", {"q"}, 200, {{"action", "scale"}, {"replicas", 2}});
+  ask("POST", one + "/actions", {"q"}, 400, {{"action", "dance"}});
+  ask("GET", one + "/explain", {"q"}, 200);
+  ask("GET", one + "/script", {"q"}, 200, nullptr, "?replica=berth-0123456789abcdef");
+  ask("GET", one + "/script", {"q"}, 404, nullptr, "?replica=none");
+  ask("GET", one + "/events", {"q"}, 200, nullptr, "?limit=3");
+  ask("GET", one + "/logs", {"q"}, 200, nullptr, "?offset=0&limit=10");
+  std::string id = ask("POST", keys, {}, 201, {{"name", "k"}, {"user", "bob"}})["id"];
+  ask("POST", keys, {}, 400, {{"name", ""}});
+  ask("GET", keys, {}, 200);
+  ask("DELETE", keys + "/{id}", {id}, 200);
+  ask("DELETE", keys + "/{id}", {"none"}, 404);
+  ask("POST", grants, {}, 201, {{"v", 1}, {"name", "m"}, {"holder", "bob"}});
+  ask("POST", grants, {}, 409, {{"v", 1}, {"name", "m"}, {"holder", "eve"}});
+  ask("GET", grants, {}, 200);
+  ask("DELETE", grants + "/{name}", {"m"}, 200);
+  proto::RegisterRequest request;
+  request.service = "tiny";
+  request.address = "127.0.0.1:4000";
+  request.secret = std::string(40, 's');
+  request.renew = std::string(40, 'r');
+  std::string lease = ask("POST", leases, {}, 201, proto::to_json(request))["lease_id"];
+  proto::HeartbeatRequest beat;
+  beat.state = LeaseState::ready;
+  ask("POST", leases + "/{id}/heartbeat", {lease}, 200, proto::to_json(beat), "", request.renew);
+  ask("POST", leases + "/{id}/heartbeat", {lease}, 401, proto::to_json(beat), "", "wrong");
+  ask("GET", leases, {}, 200);
+  ask("GET", services, {}, 200);
+  Json self = ask("GET", one, {"bob%2Ftiny"}, 200);
+  EXPECT_EQ(self["self_registered"], true);
+  ask("GET", one + "/explain", {"bob%2Ftiny"}, 200);
+  EXPECT_NE(dump_json(ask("GET", one + "/logs", {"bob%2Ftiny"}, 409)).find("registered itself"),
+            std::string::npos);
+  ask("POST", leases + "/{id}/end", {lease}, 200, proto::to_json(proto::EndReport{}), "",
+      request.renew);
+  ask("GET", "/berth/v1/doctor", {}, 200);
+  ask("GET", "/berth/v1/openapi.json", {}, 200);
+  ask("DELETE", one, {"q"}, 202);
+
+  for (const ApiRoute& route : api_routes()) {
+    std::string name = std::string(route.method) + " " + std::string(route.pattern);
+    for (const ApiAnswer& answer : route.answers)
+      EXPECT_TRUE(seen_.count(name + " " + std::to_string(answer.status)))
+          << "not tried: " << name << " " << answer.status;
+    if (route.auth == ApiRoute::Auth::self) continue;
+    std::string path(route.pattern);
+    for (size_t open; (open = path.find('{')) != std::string::npos;)
+      path.replace(open, path.find('}') - open + 1, "x");
+    ApiReply refused = call(std::string(route.method), path, nullptr, "sk-berth-wrong");
+    EXPECT_EQ(refused.status, 401) << name;
+    EXPECT_EQ(document(refused)["error"]["code"], "invalid_api_key") << name;
+  }
 }
 
 TEST(ApiPath, PercentDecoding) {

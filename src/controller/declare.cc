@@ -63,6 +63,26 @@ std::string where(const ServiceRecord& service) {
                                                   : "partition " + service.spec.resources.partition;
 }
 
+// What one job asks the scheduler for, as one would say it.
+std::string asked_for(const ServiceRecord& service) {
+  const ResourceSpec& r = service.spec.resources;
+  std::vector<std::string> words;
+  if (!service.project.empty()) words.push_back("account " + service.project);
+  if (!r.qos.empty()) words.push_back("qos " + r.qos);
+  if (r.gpus > 0)
+    words.push_back(std::to_string(r.gpus) + (r.gpu_type.empty() ? "" : " " + r.gpu_type) +
+                    (r.gpus == 1 ? " GPU" : " GPUs"));
+  words.push_back(std::to_string(r.cpus_per_task) +
+                  (r.cpus_per_task == 1 ? " processor" : " processors"));
+  words.push_back(r.mem_mib ? config::memory_text(*r.mem_mib) + " memory"
+                            : "the partition's memory");
+  words.push_back(r.time_limit ? "for " + config::duration_text(*r.time_limit)
+                               : "for the partition's default time");
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
 std::string jobs(int n) { return std::to_string(n) + (n == 1 ? " job" : " jobs"); }
 
 void describe_effects(const ServiceRecord* old, Declaration& d) {
@@ -73,14 +93,15 @@ void describe_effects(const ServiceRecord* old, Declaration& d) {
   if (replace)
     d.effects.push_back("replace " + jobs(std::min(from, to)) + " in " + where(now) +
                         ", one at a time, each old one after its successor is ready");
-  if (to > from) d.effects.push_back("submit " + jobs(to - from) + " to " + where(now));
+  if (to > from)
+    d.effects.push_back("submit " + jobs(to - from) + " to " + where(now) + ": " + asked_for(now));
   if (to < from) d.effects.push_back("drain and stop " + jobs(from - to));
   if (d.effects.empty()) d.effects.push_back("submit and stop no job");
 }
 
 void flatten(const Json& document, const std::string& path,
              std::map<std::string, const Json*>& out) {
-  if (document.is_object() && !document.empty()) {
+  if (document.is_object() && (path.empty() || !document.empty())) {
     for (const auto& [name, value] : document.items())
       flatten(value, path.empty() ? name : path + "." + name, out);
   } else {

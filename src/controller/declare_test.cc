@@ -77,13 +77,30 @@ TEST_F(DeclareTest, OnlyWhatRunsRaisesTheGeneration) {
   auto scaled = apply(alice_, spec_);
   EXPECT_EQ(scaled->action, Declaration::Action::update);
   EXPECT_EQ(scaled->record.generation, 1u);
-  EXPECT_EQ(scaled->effects, std::vector<std::string>{"submit 2 jobs to the default partition"});
+  EXPECT_EQ(scaled->effects,
+            std::vector<std::string>{
+                "submit 2 jobs to the default partition: account gaia, 1 processor, the "
+                "partition's memory, for the partition's default time"});
   put(scaled->record);
   spec_.args = {"--max-model-len", "4096"};
   auto changed = apply(alice_, spec_);
   EXPECT_EQ(changed->record.generation, 2u);
   ASSERT_EQ(changed->changes.size(), 1u);
   EXPECT_EQ(changed->changes[0].path, "args");
+}
+
+TEST_F(DeclareTest, APlanSaysWhatAJobAsksFor) {
+  spec_.resources.partition = "h100";
+  spec_.resources.gpus = 2;
+  spec_.resources.gpu_type = "h100";
+  spec_.resources.cpus_per_task = 16;
+  spec_.resources.mem_mib = 96 * 1024;
+  spec_.resources.time_limit = hours(8);
+  auto made = apply(alice_, spec_);
+  EXPECT_EQ(made->effects,
+            std::vector<std::string>{"submit 1 job to partition h100: account gaia, 2 h100 GPUs, "
+                                     "16 processors, 96G memory, for 8h"});
+  for (const FieldChange& change : made->changes) EXPECT_NE(change.path, "");
 }
 
 TEST_F(DeclareTest, OthersServicesAreNotTouched) {

@@ -56,9 +56,11 @@ Status check_address(const proto::RegisterRequest& request, const Claim& claim) 
     if (same_host(host, node)) return {};
   std::string allowed;
   for (const std::string& node : claim.node_addresses) allowed += " " + node;
-  return denied("registration: address " + host + " is not one of the nodes of job " +
-                std::to_string(request.job_id) + ":" + (allowed.empty() ? " none known" : allowed) +
-                "; set the address policy of the agent");
+  return denied(
+      "registration: address " + host + " is not one of the nodes of job " +
+      std::to_string(request.job_id) + ":" + (allowed.empty() ? " none known" : allowed) +
+      "; `--address-policy slurm` takes that one. Where nodes have another network for this, "
+      "operators set node_address.names to what they are called there");
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 // Rules, in the order they are checked:
 //  - The job must be alive and be the caller's (uid), unless the claim comes from an API key on a
 //    site without a job for it (the local scheduler).
-//  - The address must be one of the job's nodes; without a job it must be loopback.
+//  - The address must be one of the job's nodes, as the scheduler or the operators' names for them
+//    say (registration.h), never by the agent's word; without a job it must be loopback.
 //  - A declared replica (replica_key) is registered only with its join token, or by the very job
 //    that was submitted for it: a job's name proves nothing, anybody may choose it.
 //  - A self-registered service is called "owner/name"; the bare "name" needs an operator's grant

@@ -50,12 +50,37 @@ struct JobFacts {
   std::vector<std::string> addresses;
 };
 
-Result<JobFacts> job_facts(sched::Scheduler& scheduler, uint64_t id) {
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1" || address.starts_with("::ffff:127.");
+}
+
+// Adds what the operators' names of the job's nodes resolve to. A name that stands for loopback
+// here (127.0.1.1 in /etc/hosts) would lead the gateway to its own machine.  A23
+void add_by_names(const sched::JobIdentity& job, const std::vector<std::string>& patterns,
+                  std::vector<std::string>& addresses) {
+  constexpr std::string_view kNode = "{node}";
+  bool local = std::any_of(addresses.begin(), addresses.end(), is_loopback);
+  std::vector<std::string> names;
+  for (const std::string& node : job.nodes)
+    for (std::string name : patterns) {
+      size_t at = name.find(kNode);
+      if (at == std::string::npos) continue;
+      names.push_back(name.replace(at, kNode.size(), node));
+    }
+  for (std::string& address : resolve(names))
+    if (local || !is_loopback(address)) addresses.push_back(std::move(address));
+}
+
+Result<JobFacts> job_facts(sched::Scheduler& scheduler, uint64_t id,
+                           const std::vector<std::string>& node_names) {
   auto found = scheduler.identify(id);
   if (!found) return std::move(found).error();
   JobFacts facts;
   facts.job = std::move(found).value();
-  if (facts.job) facts.addresses = resolve(facts.job->addresses);
+  if (facts.job) {
+    facts.addresses = resolve(facts.job->addresses);
+    add_by_names(*facts.job, node_names, facts.addresses);
+  }
   return facts;
 }
 
@@ -103,7 +128,7 @@ runtime::Task<Result<Claim>> verify_registration(const RegistrationPorts& ports,
   }
   if (request.job_id != 0) {
     uint64_t id = request.job_id;
-    auto ask = [p, id] { return job_facts(p->scheduler, id); };
+    auto ask = [p, id] { return job_facts(p->scheduler, id, p->node_names); };
     auto facts = co_await ports.pool.run(ask);
     if (!facts)
       co_return std::move(facts).error().wrap("registration: whose job is " + std::to_string(id));

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "controller/leases.h"
@@ -34,6 +35,9 @@ struct RegistrationPorts {
   std::function<std::shared_ptr<const route::KeyTable>()> keys;
   // Blocking. Errors when the credential is bad, replayed or expired, or MUNGE is not there.
   std::function<Result<MungeProof>(const std::string& credential)> decode_munge;
+  // The operators' names of a node on other networks, "{node}-ib"; what they resolve to here is
+  // the node's, too. Never loopback, unless NodeAddr itself is.
+  std::vector<std::string> node_names = {};
 };
 
 // `ports` outlives the task.

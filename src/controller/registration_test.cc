@@ -27,11 +27,13 @@ class OneJobScheduler : public sched::Scheduler {
     job.user = "alice";
     job.account = "gaia";
     job.state = JobState::running;
-    job.addresses = {"127.0.0.5"};
+    job.addresses = {address};
+    job.nodes = {node};
     return std::optional<sched::JobIdentity>(job);
   }
   std::vector<sched::Finding> diagnose() override { return {}; }
 
+  std::string address = "127.0.0.5", node = "7";
   bool down = false;
 };
 
@@ -48,9 +50,12 @@ class RegistrationTest : public ::testing::Test {
   Result<Claim> verify(std::string authorization, uint64_t job_id) {
     proto::RegisterRequest request;
     request.job_id = job_id;
-    RegistrationPorts ports{scheduler_, pool_, [] { return from_ms(1000); },
+    RegistrationPorts ports{scheduler_,
+                            pool_,
+                            [] { return from_ms(1000); },
                             [this] { return keys_; },
-                            [this](const std::string&) { return proof_; }};
+                            [this](const std::string&) { return proof_; },
+                            node_names_};
     return loop_.run_until(
         verify_registration(ports, std::move(authorization), "the body", std::move(request)));
   }
@@ -59,6 +64,7 @@ class RegistrationTest : public ::testing::Test {
   runtime::BlockingPool pool_{1};
   OneJobScheduler scheduler_;
   std::shared_ptr<const route::KeyTable> keys_;
+  std::vector<std::string> node_names_;
   Result<MungeProof> proof_ = MungeProof{geteuid(), sha256_hex("the body")};
 };
 
@@ -73,6 +79,19 @@ TEST_F(RegistrationTest, MungeNamesTheUserAndBindsTheBody) {
   EXPECT_EQ(verify("Munge MUNGE:abc:", 42).error().code, Code::unauthenticated);
   proof_ = Error{Code::unauthenticated, "replayed", Source::caller, Retry::no};
   EXPECT_EQ(verify("Munge MUNGE:abc:", 42).error().message, "replayed");
+}
+
+// A23: a node's address on another network, by the operators' word and not by the agent's.
+TEST_F(RegistrationTest, OperatorsNamesOfANodeAreItsAddressesToo) {
+  using Addresses = std::vector<std::string>;
+  scheduler_.address = "10.1.0.7";
+  node_names_ = {"10.20.0.{node}", "no-such-name-{node}.invalid", "without"};
+  EXPECT_EQ(verify("Munge MUNGE:abc:", 42)->node_addresses, (Addresses{"10.1.0.7", "10.20.0.7"}));
+  node_names_ = {"127.0.1.{node}", "::ffff:127.0.0.{node}"};
+  EXPECT_EQ(verify("Munge MUNGE:abc:", 42)->node_addresses, Addresses{"10.1.0.7"})
+      << "a name that leads the gateway to itself is nobody's";
+  scheduler_.address = "127.0.0.5";
+  EXPECT_EQ(verify("Munge MUNGE:abc:", 42)->node_addresses[1], "127.0.1.7") << "one machine";
 }
 
 TEST_F(RegistrationTest, KeysAndTokens) {

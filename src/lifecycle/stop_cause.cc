@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
+
+#include "model/exit_status.h"
 
 namespace berth::lifecycle {
 namespace {
@@ -52,41 +53,21 @@ StopVerdict judge_warning(const StopFacts& facts) {
   return {EndCause::completed, kExitPlanned, fmt::format("SIGUSR1: {}", left(facts))};
 }
 
+// The engine's last lines stand below the sentence, which is complete without them.
+std::string with_last_lines(std::string text, const std::string& lines) {
+  return lines.empty() ? text : std::move(text) + "\n" + lines;
+}
+
 StopVerdict judge_exit(const StopFacts& facts) {
   std::string how = describe_exit(facts.exit_code, facts.signal);
   if (facts.was_ready)
     return {EndCause::crashed, kExitCrashed,
-            with_words("the engine ended by itself with " + how, facts.words)};
+            with_last_lines("the engine ended by itself: " + how, facts.words)};
   return {EndCause::failed_to_load, kExitFailedToLoad,
-          with_words("the engine ended with " + how + " before it was ready", facts.words)};
+          with_last_lines("the engine ended before it was ready: " + how, facts.words)};
 }
 
 }  // namespace
-
-std::string describe_exit(std::optional<int> exit_code, std::optional<int> signal) {
-  static constexpr std::array<std::pair<int, const char*>, 9> kNames{{{1, "SIGHUP"},
-                                                                      {2, "SIGINT"},
-                                                                      {4, "SIGILL"},
-                                                                      {6, "SIGABRT"},
-                                                                      {7, "SIGBUS"},
-                                                                      {8, "SIGFPE"},
-                                                                      {9, "SIGKILL"},
-                                                                      {11, "SIGSEGV"},
-                                                                      {15, "SIGTERM"}}};
-  if (signal) {
-    for (const auto& [number, name] : kNames)
-      if (number == *signal)
-        return fmt::format("signal {} ({}{})", number, name,
-                           number == 9 ? ", often the kernel when memory is short" : "");
-    return fmt::format("signal {}", *signal);
-  }
-  if (!exit_code) return "an unknown status";
-  if (*exit_code == 127) return "status 127 (command not found?)";
-  if (*exit_code == 126) return "status 126 (command not executable?)";
-  if (*exit_code > 128 && *exit_code < 160)
-    return fmt::format("status {} (a shell's word for signal {})", *exit_code, *exit_code - 128);
-  return fmt::format("status {}", *exit_code);
-}
 
 StopVerdict judge_stop(const StopFacts& facts) {
   switch (facts.reason) {

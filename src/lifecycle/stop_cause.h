@@ -61,7 +61,7 @@ struct StopFacts {
 struct StopVerdict {
   EndCause cause = EndCause::completed;
   int exit_status = 0;
-  std::string detail;  // for people
+  std::string detail;  // for people: one sentence, then perhaps the engine's last lines
 
   bool operator==(const StopVerdict&) const = default;
 };
@@ -78,8 +78,5 @@ inline constexpr int kExitTimeLimit = 21;
 inline constexpr int kExitPreempted = 22;
 
 StopVerdict judge_stop(const StopFacts& facts);
-
-// "status 3", "signal 9 (Killed)", "an unknown status".
-std::string describe_exit(std::optional<int> exit_code, std::optional<int> signal);
 
 }  // namespace berth::lifecycle

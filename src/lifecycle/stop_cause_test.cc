@@ -76,15 +76,12 @@ TEST(StopCause, TheEnginesLastWordsAreInTheDetail) {
   f.exit_code = 1;
   f.words = "torch.cuda.OutOfMemoryError";
   EXPECT_EQ(judge_stop(f).detail,
-            "the engine ended with status 1 before it was ready: torch.cuda.OutOfMemoryError");
-}
-
-TEST(StopCause, DescribesExits) {
-  EXPECT_EQ(describe_exit(3, std::nullopt), "status 3");
-  EXPECT_EQ(describe_exit(137, std::nullopt), "status 137 (a shell's word for signal 9)");
-  EXPECT_EQ(describe_exit(std::nullopt, 11), "signal 11 (SIGSEGV)");
-  EXPECT_EQ(describe_exit(std::nullopt, 64), "signal 64");
-  EXPECT_EQ(describe_exit(std::nullopt, std::nullopt), "an unknown status");
+            "the engine ended before it was ready: exit status 1\ntorch.cuda.OutOfMemoryError");
+  f.exit_code.reset();
+  f.signal = 4;
+  f.was_ready = true;
+  f.words.clear();
+  EXPECT_EQ(judge_stop(f).detail, "the engine ended by itself: killed by signal 4 (SIGILL)");
 }
 
 }  // namespace

@@ -22,9 +22,12 @@ std::string start_estimate(const Reason& reason, Instant now) {
   return ", estimated start in " + to_human(*reason.until - now);
 }
 
+// A status is one line: what an engine last wrote stands below the first and is shown elsewhere.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 // The reason itself, without the replica's place.
 std::string words(const Reason& reason, Instant now) {
-  const std::string& detail = reason.detail;
+  const std::string detail = first_line(reason.detail);
   std::string since = for_time(reason, now);
   switch (reason.kind) {
     case ReasonKind::gave_up:
@@ -46,7 +49,8 @@ std::string words(const Reason& reason, Instant now) {
     case ReasonKind::failed_start:
       return fmt::format("the last start failed: {}", detail);
     case ReasonKind::queued:
-      return fmt::format("{}{}{}", detail.empty() ? "queued" : detail, since,
+      // Slurm's "None": it has not looked at the job yet.
+      return fmt::format("{}{}{}", detail.empty() || detail == "None" ? "queued" : detail, since,
                          start_estimate(reason, now));
     case ReasonKind::submitting:
       return "being submitted";
@@ -107,7 +111,7 @@ std::string status_line(const ServiceReport& report, Instant now) {
 }
 
 std::vector<std::string> explain(const ServiceReport& report, Instant now) {
-  std::vector<std::string> lines{status_line(report, now)};
+  std::vector<std::string> lines;
   for (const Reason& reason : report.reasons) {
     std::string where = reason.replica_key.empty() ? "" : reason.replica_key + job(reason) + ": ";
     lines.push_back(where + words(reason, now));

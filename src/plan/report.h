@@ -103,7 +103,8 @@ std::string_view to_string(NextStep step);
 
 // "waiting: Resources, since 3m05s", "ready: 3/3".
 std::string status_line(const ServiceReport& report, Instant now);
-// One line each, the first being status_line.
+// One line for each reason, the most telling first, then "next: ...". What an engine last wrote
+// (below the first line of a detail) is in the replica's record and not here.
 std::vector<std::string> explain(const ServiceReport& report, Instant now);
 
 }  // namespace berth::plan

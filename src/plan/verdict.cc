@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "model/exit_status.h"
+
 namespace berth::plan {
 namespace {
 
@@ -22,9 +24,8 @@ EndCause engine_cause(const ReplicaRecord& replica) {
 
 std::string how(const JobEnd& end) {
   std::string text = end.state_text.empty() ? std::string(to_string(end.state)) : end.state_text;
-  if (end.signal) return fmt::format("{}, killed by signal {}", text, *end.signal);
-  if (end.exit_code) return fmt::format("{}, exit code {}", text, *end.exit_code);
-  return text;
+  if (!end.signal && !end.exit_code) return text;
+  return fmt::format("{}, {}", text, describe_exit(end.exit_code, end.signal));
 }
 
 std::string on_nodes(const JobEnd& end, const ReplicaRecord& replica) {

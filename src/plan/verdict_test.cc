@@ -97,7 +97,7 @@ TEST(JudgeEnd, AccountingFillsInExitCodeAndSignal) {
   end.exit_code = 3;
   Verdict v = judge_end(r, &end, Policy{});
   EXPECT_EQ(v.exit_code, 3);
-  EXPECT_NE(v.detail.find("exit code 3"), std::string::npos);
+  EXPECT_NE(v.detail.find("exit status 3"), std::string::npos);
 }
 
 }  // namespace
