@@ -16,7 +16,8 @@ void collect(const Json& value, std::set<std::string>& names) {
     std::string path = value["$ref"];
     names.insert(path.substr(path.rfind('/') + 1));
   }
-  for (const Json& inner : value) collect(inner, names);
+  if (value.is_structured())  // a text would give itself
+    for (const Json& inner : value) collect(inner, names);
 }
 
 TEST(ApiSchema, EverySchemaIsUsedAndEveryReferenceHasOne) {
