@@ -6,7 +6,7 @@
 #include <string>
 
 #include "proto/openai.h"
-#include "proto/sse.h"
+#include "proto/sse_edit.h"
 #include "proto/usage.h"
 
 namespace berth::proto {
@@ -80,8 +80,13 @@ void usage_scan(benchmark::State& state) {
 }
 
 void sse_edit(benchmark::State& state, StreamEdits edits) {
-  SseEdit editor(std::move(edits));
-  for (auto _ : state) benchmark::DoNotOptimize(editor.feed(kEvent));
+  SseEdit editor(edits);
+  std::string out;
+  for (auto _ : state) {
+    out.clear();
+    editor.feed(kEvent, out);
+    benchmark::DoNotOptimize(out);
+  }
 }
 
 BENCHMARK_CAPTURE(peek, escaped, kEscaped)->Arg(1500)->Arg(8000)->Arg(100000);

@@ -21,16 +21,90 @@ int open_log(const std::string& path) {
   return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
 }
 
-void member(std::string& out, std::string_view name, std::string_view value) {
-  if (value.empty()) return;
-  out.append(",\"").append(name).append("\":");
-  proto::append_json_quoted(out, value);
+// Writes one line into room that is known to be enough: the log is on the path of every request.
+class LineWriter {
+ public:
+  explicit LineWriter(char* room) : p_(room) {}
+
+  void raw(std::string_view text) {
+    memcpy(p_, text.data(), text.size());
+    p_ += text.size();
+  }
+  // `name` comes with its punctuation: ",\"model\":".
+  void text(std::string_view name, std::string_view value) {
+    if (value.empty()) return;
+    raw(name);
+    if (proto::is_json_plain(value)) {
+      *p_++ = '"';
+      raw(value);
+      *p_++ = '"';
+    } else {
+      raw(proto::json_quote(value));
+    }
+  }
+  void number(std::string_view name, int64_t value) {
+    raw(name);
+    p_ = std::to_chars(p_, p_ + 24, value).ptr;
+  }
+  // Most lines share their second with the one before.
+  void time(Instant at) {
+    thread_local Instant second{};
+    thread_local std::string digits;  // "2026-11-30T19:26:05."
+    const Instant whole = std::chrono::floor<seconds>(at);
+    if (digits.empty() || whole != second) {
+      digits = to_rfc3339(whole);
+      digits.resize(digits.size() - 4);  // "000Z"
+      second = whole;
+    }
+    raw(digits);
+    auto ms = static_cast<int>((at - whole).count());
+    for (int unit : {100, 10, 1}) *p_++ = static_cast<char>('0' + ms / unit % 10);
+    *p_++ = 'Z';
+  }
+  char* at() const { return p_; }
+
+ private:
+  char* p_;
+};
+
+// More than the line can take: escaped, a byte becomes up to six.
+size_t room_for(const AccessRecord& r) {
+  constexpr size_t kNamesAndNumbers = 640;
+  return kNamesAndNumbers +
+         6 * (r.id.size() + r.method.size() + r.path.size() + r.end.size() + r.model.size() +
+              r.key_id.size() + r.user.size() + r.project.size() + r.replica.size() +
+              r.usage_source.size() + r.error.size());
 }
 
-void member(std::string& out, std::string_view name, int64_t value) {
-  char text[24];
-  auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  out.append(",\"").append(name).append("\":").append(text, end);
+char* write_line(char* room, const AccessRecord& r) {
+  LineWriter w(room);
+  w.raw("{\"at\":\"");
+  w.time(r.at);
+  w.raw("\"");
+  w.text(",\"id\":", r.id);
+  w.text(",\"method\":", r.method);
+  w.text(",\"path\":", r.path);
+  w.number(",\"status\":", r.status);
+  w.text(",\"end\":", r.end);
+  w.text(",\"model\":", r.model);
+  w.text(",\"key\":", r.key_id);
+  w.text(",\"user\":", r.user);
+  w.text(",\"project\":", r.project);
+  w.text(",\"replica\":", r.replica);
+  if (r.attempts > 1) w.number(",\"attempts\":", r.attempts);
+  if (r.stream) w.raw(",\"stream\":true");
+  w.number(",\"bytes_in\":", static_cast<int64_t>(r.bytes_in));
+  w.number(",\"bytes_out\":", static_cast<int64_t>(r.bytes_out));
+  if (!r.usage_source.empty() && r.usage_source != "none") {
+    w.number(",\"prompt_tokens\":", static_cast<int64_t>(r.prompt_tokens));
+    w.number(",\"completion_tokens\":", static_cast<int64_t>(r.completion_tokens));
+  }
+  w.text(",\"usage\":", r.usage_source);
+  if (r.first_us >= 0) w.number(",\"first_us\":", r.first_us);
+  w.number(",\"total_us\":", r.total_us);
+  w.text(",\"error\":", r.error);
+  w.raw("}\n");
+  return w.at();
 }
 
 }  // namespace
@@ -113,31 +187,15 @@ void AccessLog::work() {
   }
 }
 
-void append_access_line(std::string& out, const AccessRecord& r) {
-  out.append("{\"at\":\"").append(to_rfc3339(r.at)).append("\"");
-  member(out, "id", r.id);
-  member(out, "method", r.method);
-  member(out, "path", r.path);
-  member(out, "status", r.status);
-  member(out, "end", r.end);
-  member(out, "model", r.model);
-  member(out, "key", r.key_id);
-  member(out, "user", r.user);
-  member(out, "project", r.project);
-  member(out, "replica", r.replica);
-  if (r.attempts > 1) member(out, "attempts", r.attempts);
-  if (r.stream) out.append(",\"stream\":true");
-  member(out, "bytes_in", static_cast<int64_t>(r.bytes_in));
-  member(out, "bytes_out", static_cast<int64_t>(r.bytes_out));
-  if (!r.usage_source.empty() && r.usage_source != "none") {
-    member(out, "prompt_tokens", static_cast<int64_t>(r.prompt_tokens));
-    member(out, "completion_tokens", static_cast<int64_t>(r.completion_tokens));
+void append_access_line(std::string& out, const AccessRecord& record) {
+  char small[4096];
+  const size_t room = room_for(record);
+  if (room <= sizeof small) {
+    out.append(small, write_line(small, record));
+  } else {
+    std::string large(room, '\0');
+    out.append(large.data(), write_line(large.data(), record));
   }
-  member(out, "usage", r.usage_source);
-  if (r.first_us >= 0) member(out, "first_us", r.first_us);
-  member(out, "total_us", r.total_us);
-  member(out, "error", r.error);
-  out.append("}\n");
 }
 
 }  // namespace berth::gateway

@@ -1,9 +1,9 @@
 // The access log: one JSON object a line for each request, without any content of it.
 //
-// Shards append lines to an AccessLogBuffer of their own and hand the whole buffer over now and
+// Shards append lines to a buffer of their own and hand the whole buffer over now and
 // then; one thread writes, so that a slow disk delays nobody. When the writer falls behind by more
 // than 16 MiB, further lines are dropped and counted in a line that says so.
-// Threading: AccessLog any thread; a buffer its shard's. Errors: a file that cannot be opened is
+// Threading: AccessLog any thread. Errors: a file that cannot be opened is
 // an Error of open(); later write errors are reported once on the process's log.
 #pragma once
 

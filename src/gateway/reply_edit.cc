@@ -8,7 +8,7 @@ namespace berth::gateway {
 
 void StreamRewriter::feed(std::string_view payload, std::string& out) {
   usage_.feed(payload);
-  out.append(edit_.feed(payload));
+  edit_.feed(payload, out);
 }
 
 void StreamRewriter::finish(std::string& out) { out.append(edit_.held()); }

@@ -11,15 +11,15 @@
 #include <string_view>
 
 #include "http/relay.h"
-#include "proto/sse.h"
+#include "proto/sse_edit.h"
 #include "proto/usage.h"
 
 namespace berth::gateway {
 
 class StreamRewriter final : public http::Rewriter {
  public:
-  StreamRewriter(proto::StreamEdits edits, proto::UsageScan& usage)
-      : edit_(std::move(edits)), usage_(usage) {}
+  StreamRewriter(const proto::StreamEdits& edits, proto::UsageScan& usage)
+      : edit_(edits), usage_(usage) {}
   void feed(std::string_view payload, std::string& out) override;
   void finish(std::string& out) override;
 

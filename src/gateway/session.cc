@@ -75,7 +75,10 @@ Session::Session(Shard& shard, Exchange& exchange)
   shard_.counters_.in_flight.add();
 }
 
-Session::~Session() { shard_.counters_.in_flight.subtract(); }
+Session::~Session() {
+  shard_.counters_.in_flight.subtract();
+  if (streams_reply_) shard_.counters_.streams.subtract();
+}
 
 // Not a coroutine: the frame of whatever answers is the only one that lives.
 Task<void> Session::answer() {
@@ -115,7 +118,12 @@ Task<void> Session::preflight() {
 
 Session::Refusal Session::authenticate() {
   std::string_view key = credential(exchange_.head());
-  if (!key.empty() && view_->keys) key_ = view_->keys->find(sha256_hex(key), shard_.clock_());
+  if (!key.empty() && view_->keys) {
+    const std::string* known = shard_.key_digests_.find(key);
+    const std::string digest = known ? *known : sha256_hex(key);
+    key_ = view_->keys->find(digest, shard_.clock_());
+    if (key_ && !known) shard_.key_digests_.remember(key, digest);
+  }
   if (key_) return std::nullopt;
   // The same text for a missing, unknown, expired and revoked key.
   return make_api_error(401, "invalid_api_key",
@@ -425,11 +433,12 @@ http::RelayObserver::Plan Session::on_head(const proto::ResponseHead& head, std:
     plan.content_type = "application/json";
   } else if (is_event_stream(head.content_type)) {
     counts_usage_ = true;
+    streams_reply_ = true;
     shard_.counters_.streams.add();
     proto::StreamEdits edits;
     if (usage_injected_) edits.usage = proto::UsageStrip::all;
     if (replica_->served_model != model_) edits.model = model_;
-    if (!edits.none()) rewriter_ = std::make_unique<StreamRewriter>(std::move(edits), usage_);
+    if (!edits.none()) rewriter_ = std::make_unique<StreamRewriter>(edits, usage_);
   } else if (is_json(head.content_type)) {
     counts_usage_ = true;
     if (replica_->served_model != model_)

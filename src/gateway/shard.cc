@@ -1,5 +1,7 @@
 #include "gateway/shard.h"
 
+#include <cstring>
+
 #include "base/id.h"
 #include "gateway/session.h"
 
@@ -63,6 +65,7 @@ Shard::Shard(runtime::Loop& loop, ShardSettings settings, http::ServerOptions se
       log_(log),
       clock_(std::move(clock)),
       pool_(loop),
+      key_digests_(random_salt()),
       id_salt_(random_salt()),
       server_(loop, *this, server),
       tasks_(loop) {
@@ -140,8 +143,13 @@ http::Response Shard::error_response(int status, std::string_view message) {
 std::array<char, 32> Shard::next_request_id() {
   constexpr char kDigits[] = "0123456789abcdef";
   std::array<char, 32> id;
-  uint64_t parts[2] = {id_salt_, ++id_count_ * 0x9E3779B97F4A7C15u ^ id_salt_};
-  for (size_t i = 0; i < 32; i++) id[i] = kDigits[parts[i / 16] >> (60 - 4 * (i % 16)) & 15];
+  const uint64_t parts[2] = {id_salt_, ++id_count_ * 0x9E3779B97F4A7C15u ^ id_salt_};
+  unsigned char bytes[sizeof parts];
+  memcpy(bytes, parts, sizeof parts);
+  for (size_t i = 0; i < sizeof bytes; i++) {
+    id[2 * i] = kDigits[bytes[i] >> 4];
+    id[2 * i + 1] = kDigits[bytes[i] & 15];
+  }
   return id;
 }
 

@@ -22,6 +22,7 @@
 #include "config/config.h"
 #include "gateway/access_log.h"
 #include "gateway/counters.h"
+#include "gateway/key_digests.h"
 #include "http/pool.h"
 #include "http/relay.h"
 #include "http/server.h"
@@ -109,6 +110,7 @@ class Shard final : public http::Service {
   Clock clock_;
   Counters counters_;
   http::UpstreamPool pool_;
+  KeyDigests key_digests_;
   uint64_t id_salt_;
   uint64_t id_count_ = 0;
   uint64_t ticket_ = 0;

@@ -100,6 +100,7 @@ HeadResult parse_request(std::string_view bytes, size_t seen, RequestHead& out,
 HeadResult parse_response(std::string_view bytes, size_t seen, ResponseHead& out,
                           HeadLimits limits = {});
 
+// `lower`: in lower case.
 bool equals_ignoring_case(std::string_view a, std::string_view lower);
 std::string_view reason_phrase(int status);
 

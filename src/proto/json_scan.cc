@@ -495,6 +495,8 @@ void append_escaped(std::string& out, unsigned char c) {
 
 }  // namespace
 
+bool is_json_plain(std::string_view text) { return plain_run(text) == text.size(); }
+
 void append_json_quoted(std::string& out, std::string_view text) {
   out.push_back('"');
   while (!text.empty()) {

@@ -94,6 +94,9 @@ size_t skip_json_space(std::string_view text, size_t at);
 std::string json_quote(std::string_view text);
 void append_json_quoted(std::string& out, std::string_view text);
 
+// Whether `text` stands in a JSON string as it is. False for some texts that do, such as UTF-8.
+bool is_json_plain(std::string_view text);
+
 // A number written as a plain non-negative integer that fits; nullopt for anything else.
 std::optional<uint64_t> json_uint(std::string_view number);
 

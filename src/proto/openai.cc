@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 #include "proto/json_scan.h"
+#include "proto/reply_keys.h"
 #include "proto/usage.h"
 
 namespace berth::proto {
@@ -299,38 +296,6 @@ void read_choices(std::string_view json, const JsonMember& m, ReplyFindings& fou
   found.empty_choices = value[skip_json_space(value, 1)] == ']';
 }
 
-// How often keys occur in a text, at any depth, by a search for their bytes: inside a string their
-// quotes would be escaped.
-struct KeysInside {
-  int model = 0;
-  int usage = 0;
-};
-
-KeysInside find_keys(std::string_view json) {
-  constexpr std::string_view kModel = "\"model\"", kUsage = "\"usage\"";  // of one length
-  KeysInside found;
-  auto look = [&](size_t at) {
-    const std::string_view here = json.substr(at, kModel.size());
-    found.model += here == kModel;
-    found.usage += here == kUsage;
-  };
-  size_t i = 0;
-#if defined(__SSE2__)
-  const __m128i quote = _mm_set1_epi8('"'), m = _mm_set1_epi8('m'), u = _mm_set1_epi8('u');
-  for (; i + 17 <= json.size(); i += 16) {
-    const char* p = json.data() + i;
-    const __m128i here = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    const __m128i next = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 1));
-    const __m128i letter = _mm_or_si128(_mm_cmpeq_epi8(next, m), _mm_cmpeq_epi8(next, u));
-    auto hits = static_cast<unsigned>(
-        _mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(here, quote), letter)));
-    for (; hits; hits &= hits - 1) look(i + static_cast<size_t>(__builtin_ctz(hits)));
-  }
-#endif
-  for (; (i = json.find('"', i)) != std::string_view::npos; ++i) look(i);
-  return found;
-}
-
 // Most events: one "model", and nothing else is due. The walk ends where it stands; what comes
 // after it is not checked, but for the last brace.
 bool find_single_model(std::string_view json, const ReplyEdits& edits, ReplyFindings& found) {
@@ -396,7 +361,7 @@ bool read_reply(std::string_view json, const ReplyEdits& edits, ReplyFindings& f
 }  // namespace
 
 ReplyFate plan_reply_edits(std::string_view json, const ReplyEdits& edits, SpliceList& splices) {
-  const KeysInside keys = find_keys(json);
+  const ReplyKeys keys = count_reply_keys(json);
   const bool model = keys.model > 0 && !edits.quoted_model.empty();
   const bool usage = keys.usage > 0 && (edits.drop_usage_chunk || edits.remove_usage_member);
   if (!model && !usage) return ReplyFate::keep;

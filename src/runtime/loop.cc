@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 namespace berth::runtime {
@@ -50,6 +51,33 @@ class Loop::MailboxSource final : public EventSource {
   bool pending_ = false;
 };
 
+// Ends a wait when the next timer is due. A descriptor of its own, because a limit given to
+// epoll_wait would have the kernel program its clock at every wait and take that back at every
+// event; this one is set only when something is due before the time it stands at.
+class Loop::Alarm final : public EventSource {
+ public:
+  explicit Alarm(Loop& loop) : fd_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+    CHECK(fd_ >= 0);
+    loop.add(fd_, *this);
+  }
+  ~Alarm() override { close(fd_); }
+  // std::chrono::steady_clock is CLOCK_MONOTONIC.
+  void set_before(MonoTime due) {
+    if (due >= set_to_) return;
+    set_to_ = due;
+    const auto ns = std::chrono::nanoseconds(due.time_since_epoch()).count();
+    itimerspec when{};
+    when.it_value.tv_sec = ns / 1'000'000'000;
+    when.it_value.tv_nsec = ns % 1'000'000'000;
+    CHECK(timerfd_settime(fd_, TFD_TIMER_ABSTIME, &when, nullptr) == 0);
+  }
+  void on_events(uint32_t) override { set_to_ = MonoTime::max(); }  // it has rung
+
+ private:
+  int fd_;
+  MonoTime set_to_ = MonoTime::max();
+};
+
 Loop::Loop()
     : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       now_(std::chrono::steady_clock::now()),
@@ -62,6 +90,7 @@ Loop::Loop()
   signal(SIGPIPE, SIG_IGN);  // a peer that left is an error of write()
   ready_.next_ = ready_.prev_ = &ready_;
   add(mailbox_->event_fd_, *mailbox_source_);
+  alarm_ = std::make_unique<Alarm>(*this);
 }
 
 Loop::~Loop() {
@@ -110,9 +139,10 @@ void Loop::stop() {
 void Loop::poll() {
   constexpr int kBatch = 512;
   epoll_event events[kBatch];
-  bool busy = ready_.next_ != &ready_;
-  int timeout = busy ? 0 : timers_.timeout_ms(now_);
-  int n = epoll_wait(epoll_fd_, events, kBatch, timeout);
+  const MonoTime due = timers_.next_due();
+  const bool busy = ready_.next_ != &ready_ || due <= now_;
+  if (!busy) alarm_->set_before(due);
+  int n = epoll_wait(epoll_fd_, events, kBatch, busy ? 0 : -1);
   refresh_now();
   if (n < 0) CHECK(errno == EINTR);
   for (int i = 0; i < n; i++) {

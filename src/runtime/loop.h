@@ -109,6 +109,7 @@ class Loop {
 
  private:
   class MailboxSource;
+  class Alarm;
   struct Slot {
     EventSource* source = nullptr;
     uint32_t generation = 0;
@@ -140,6 +141,7 @@ class Loop {
   TimerWheel timers_;
   std::shared_ptr<Mailbox> mailbox_;
   std::unique_ptr<MailboxSource> mailbox_source_;
+  std::unique_ptr<Alarm> alarm_;
   TaskScope tasks_;
 };
 

@@ -78,21 +78,41 @@ void Stream::on_events(uint32_t events) {
   if (idle_ && readable_) loop_.wake(*idle_);
 }
 
+// recv() and send() cost less than read() and write(), which do not know that a socket has no
+// position; pipes need the latter.
 ssize_t Stream::read_some(char* to, size_t size) {
+  if (tls_) return tls_->read(to, size);
   ssize_t n;
   do {
-    n = tls_ ? tls_->read(to, size) : ::read(fd_, to, size);
+    n = is_socket_ ? ::recv(fd_, to, size, 0) : ::read(fd_, to, size);
+    if (n < 0 && errno == ENOTSOCK) {
+      is_socket_ = false;
+      errno = EINTR;
+    }
   } while (n < 0 && errno == EINTR);
   return n;
 }
 
 ssize_t Stream::write_some(std::string_view a, std::string_view b) {
   if (tls_) return tls_->write(a, b);
+  constexpr size_t kCopied = 4096;  // up to here, one piece is cheaper than two
+  char together[kCopied];
+  if (!a.empty() && !b.empty() && a.size() + b.size() <= kCopied) {
+    memcpy(together, a.data(), a.size());
+    memcpy(together + a.size(), b.data(), b.size());
+    a = {together, a.size() + b.size()};
+    b = {};
+  }
   ssize_t n;
   do {
     if (a.empty() || b.empty()) {
       std::string_view x = a.empty() ? b : a;
-      n = ::write(fd_, x.data(), x.size());
+      n = is_socket_ ? ::send(fd_, x.data(), x.size(), MSG_NOSIGNAL)
+                     : ::write(fd_, x.data(), x.size());
+      if (n < 0 && errno == ENOTSOCK) {
+        is_socket_ = false;
+        errno = EINTR;
+      }
     } else {
       iovec parts[2] = {{const_cast<char*>(a.data()), a.size()},
                         {const_cast<char*>(b.data()), b.size()}};

@@ -136,6 +136,7 @@ class Stream final : public EventSource {
   bool dead_ = false;  // closed both ways, or an error
   bool half_close_allowed_ = false;
   bool abort_ = false;
+  bool is_socket_ = true;  // until the kernel says that it is none
   Waiter* reader_ = nullptr;
   Waiter* writer_ = nullptr;
   Waiter* guarded_ = nullptr;  // whose wait ends when our peer leaves

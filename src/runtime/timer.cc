@@ -88,14 +88,11 @@ void TimerWheel::advance(MonoTime now) {
   if (now_ < target) now_ = target;
 }
 
-int TimerWheel::timeout_ms(MonoTime now) const {
+MonoTime TimerWheel::next_due() const {
   int level = 0, slot = 0;
   uint64_t tick = 0;
-  if (!next_slot(level, slot, tick)) return -1;
-  auto due = start_ + std::chrono::duration_cast<MonoTime::duration>(kTick) * tick;
-  if (due <= now) return 0;
-  auto ms = std::chrono::ceil<std::chrono::milliseconds>(due - now).count();
-  return ms > 3'600'000 ? 3'600'000 : static_cast<int>(ms);
+  if (!next_slot(level, slot, tick)) return MonoTime::max();
+  return start_ + std::chrono::duration_cast<MonoTime::duration>(kTick) * tick;
 }
 
 void Deadline::set(MonoTime when) {

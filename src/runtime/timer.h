@@ -63,8 +63,8 @@ class TimerWheel {
   explicit TimerWheel(MonoTime start);
   // Fires everything due at `now`.
   void advance(MonoTime now);
-  // Milliseconds until advance() has something to do, for epoll_wait; -1: nothing is armed.
-  int timeout_ms(MonoTime now) const;
+  // When advance() has something to do next; MonoTime::max(): nothing is armed.
+  MonoTime next_due() const;
 
  private:
   friend class Timer;

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "fuzz_input.h"
-#include "proto/sse.h"
+#include "proto/sse_edit.h"
 
 namespace {
 
@@ -22,7 +22,7 @@ std::string run(const StreamEdits& edits, size_t max_held,
   SseEdit editor(edits, max_held);
   std::string out;
   for (std::string_view piece : pieces) {
-    out += editor.feed(piece);
+    editor.feed(piece, out);
     FUZZ_CHECK(editor.held().size() <= max_held);
   }
   out += editor.held();
