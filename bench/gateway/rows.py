@@ -166,6 +166,22 @@ def start_berth(row, processes):
     _start_berth(row, processes, [f"127.0.0.1:{p}" for p in MOCK_PORTS])
 
 
+FRONT_PORTS = (29103, 29104)
+
+
+def start_berth_with_agents(row, processes):
+    """The gateway and, on the same core, an agent's front before each engine."""
+    fronts = []
+    for port, engine in zip(FRONT_PORTS, MOCK_PORTS):
+        child = processes.start(
+            f"front-{port}", [BUILD / "bench" / "bench_agent_front", port, engine, REPLICA_SECRET],
+            processes.proxy_core)
+        wait_for_port(port, child, "the agent's front")
+        fronts.append(child.pid)
+    _start_berth(row, processes, [f"127.0.0.1:{p}" for p in FRONT_PORTS])
+    row.pids += fronts
+
+
 def all_rows():
     return [
         Row("tcp floor", 29110, start_floor),
@@ -175,6 +191,8 @@ def all_rows():
         # Every event is rewritten: the engine's name for the model is replaced, and the usage that
         # the client did not ask for is taken out again.
         Row("berth edit", 29114, start_berth, ours=True, asks_usage=False, model="team/model-one"),
+        # Two hops of ours: what a request to a replica costs in all.
+        Row("berth + agent", 29115, start_berth_with_agents, ours=True),
     ]
 
 

@@ -49,7 +49,8 @@ class AccessLog {
   std::thread thread_;
 };
 
-// What one line says. Strings are escaped; empty ones and zeros of optional parts are left out.
+// What one line says. Strings are escaped, but for id, method, end, usage_source and error, which
+// are words that need no escapes. Empty ones and zeros of optional parts are left out.
 struct AccessRecord {
   Instant at{};
   std::string_view id;

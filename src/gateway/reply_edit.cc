@@ -31,7 +31,8 @@ void JsonRewriter::feed(std::string_view payload, std::string& out) {
 
 void JsonRewriter::finish(std::string& out) {
   if (passing_) return;
-  proto::SpliceList splices;
+  thread_local proto::SpliceList splices;  // keeps its memory
+  splices.clear();
   proto::ReplyEdits edits;
   edits.quoted_model = quoted_model_;
   proto::ReplyFate fate = proto::plan_reply_edits(held_, edits, splices);

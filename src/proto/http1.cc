@@ -127,8 +127,11 @@ class Cursor {
     if (*colon != ':') return Step::malformed;  // also a folded line, or a blank before the colon
     out_name = between(p_, colon);
     const char* from = colon + 1;
-    const char* stop = find_control(from, end_);
-    out_value = trim(between(from, stop));
+    const char* const stop = find_control(from, end_);
+    const char* to = stop;
+    while (from < to && is_blank(*from)) from++;
+    while (to > from && is_blank(to[-1])) to--;
+    out_value = between(from, to);
     return end_line(stop);
   }
 

@@ -396,6 +396,7 @@ size_t skip_json_space(std::string_view text, size_t at) {
 }
 
 std::string json_unescape(std::string_view raw) {
+  if (raw.find('\\') == raw.npos) return std::string(raw);
   std::string out;
   out.reserve(raw.size());
   for (size_t i = 0; i < raw.size(); ++i) {
