@@ -1,5 +1,6 @@
 #include "gateway/replica_request.h"
 
+#include "proto/http1_write.h"
 #include "proto/multipart.h"
 #include "proto/openai.h"
 

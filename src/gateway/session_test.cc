@@ -2,6 +2,7 @@
 
 #include "base/id.h"
 #include "http/upstream_fake.h"
+#include "proto/http1_write.h"
 
 namespace berth::gateway {
 namespace {

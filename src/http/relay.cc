@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "proto/http1_write.h"
+
 namespace berth::http {
 
 using proto::BodyScanner;

@@ -2,6 +2,7 @@
 
 #include "http/server.h"
 #include "http/upstream_fake.h"
+#include "proto/http1_write.h"
 
 namespace berth::http {
 namespace {

@@ -1,6 +1,7 @@
 #include "http/server.h"
 
 #include "base/check.h"
+#include "proto/http1_write.h"
 
 namespace berth::http {
 

@@ -102,12 +102,4 @@ HeadResult parse_response(std::string_view bytes, size_t seen, ResponseHead& out
 
 // `lower`: in lower case.
 bool equals_ignoring_case(std::string_view a, std::string_view lower);
-std::string_view reason_phrase(int status);
-
-// "HTTP/1.1 200 OK\r\n".
-void append_status_line(std::string& out, int status, std::string_view reason = {});
-// "1a4\r\n" for a chunk of that many bytes.
-void append_chunk_size(std::string& out, size_t bytes);
-void append_number(std::string& out, uint64_t n);
-
 }  // namespace berth::proto

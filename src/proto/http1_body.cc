@@ -1,5 +1,7 @@
 #include "proto/http1_body.h"
 
+#include "proto/http1_write.h"
+
 namespace berth::proto {
 
 void BodyScanner::start_request(const RequestHead& head) {

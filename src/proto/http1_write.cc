@@ -1,7 +1,6 @@
-// The parts of http1.h that write heads.
-#include <charconv>
+#include "proto/http1_write.h"
 
-#include "proto/http1.h"
+#include <charconv>
 
 namespace berth::proto {
 

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "proto/http1_write.h"
 
-#include "proto/http1.h"
+#include <gtest/gtest.h>
 
 namespace berth::proto {
 namespace {
