@@ -271,8 +271,7 @@ std::optional<controller::ServiceView> ControlSide::view(const std::string& publ
   view.status_text = plan::status_line(report, now);
   view.ready = report.counts.ready;
   view.wanted_replicas = report.target;
-  for (const plan::Reason& reason : report.reasons)
-    if (reason.kind == plan::ReasonKind::replacing) view.older_replicas = reason.count;
+  view.at = controller_->report().at;
   view.explanation = plan::explain(report, now);
   view.next_attempt_at = report.next_attempt_at;
   return view;

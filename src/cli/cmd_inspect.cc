@@ -190,9 +190,12 @@ void say_explanation(Context& context, const Json& document) {
   say_replicas(context, document, now);
   const Json& events = list_of(document, "events");
   if (!events.empty()) context.out("events, newest first:\n");
-  for (const Json& event : events)
-    context.out(fmt::format("  {}  {}  {}\n", text_of(event, "at"), text_of(event, "kind"),
-                            first_line(text_of(event, "text"))));
+  for (const Json& event : events) {
+    std::string line = fmt::format("  {}  {}", text_of(event, "at"), text_of(event, "kind"));
+    std::string text = first_line(text_of(event, "text"));
+    if (!text.empty() && text != text_of(event, "kind")) line += "  " + text;
+    context.out(line + "\n");
+  }
 }
 
 std::string logs_path(const std::string& name, const std::string& replica, int64_t offset) {

@@ -207,7 +207,7 @@ void say_asked(Context& context, const std::string& action, const Json& document
   if (action == "stop")
     how = jobs == 0 ? "it has no job" : jobs_text(jobs) + " to end";
   else
-    how = fmt::format("{} of {} ready now", number_of(document, "ready"), replicas_text(wanted));
+    how = fmt::format("{}/{} ready now", number_of(document, "ready"), wanted);
   std::string to = action == "scale" ? fmt::format("scale to {}", wanted) : action;
   context.out(fmt::format("{}: asked to {}; {}\n", text_of(document, "name"), to, how));
 }
@@ -280,10 +280,8 @@ int run_rm(Context& context, const Arguments& arguments) {
   if (arguments.has("--json"))
     print_document(context, answer);
   else if (int64_t jobs = living(document); jobs > 0)
-    context.out(fmt::format(
-        "{}: asked to remove; gone when {} ended (`berth wait {} --for gone`)\n",
-        text_of(document, "name"), jobs == 1 ? "its job has" : jobs_text(jobs) + " have",
-        text_of(document, "name")));
+    context.out(fmt::format("{}: asked to remove; gone when {} ended\n", text_of(document, "name"),
+                            jobs == 1 ? "its job has" : jobs_text(jobs) + " have"));
   else
     context.out(fmt::format("{}: removed; it had no job\n", text_of(document, "name")));
   if (!arguments.has("--wait")) return exit_ok;

@@ -57,6 +57,16 @@ std::string line_of(const Json& document) {
   return says_more || number_of(document, "older_replicas") > 0 ? text + " (" + more + ")" : text;
 }
 
+// A line without the times in it, which change with every look.
+std::string without_times(std::string line) {
+  for (std::string_view before : {", since ", "estimated start in ", " in "})
+    for (size_t at = 0; (at = line.find(before, at)) != std::string::npos;) {
+      size_t end = line.find_first_of(",:;)", at + 1);
+      line.erase(at, end == std::string::npos ? end : end - at);
+    }
+  return line;
+}
+
 }  // namespace
 
 int wait_for(Context& context, const std::string& name, WaitFor state,
@@ -85,8 +95,8 @@ int wait_for(Context& context, const std::string& name, WaitFor state,
       Answer answer{exit_ok, 200, reply->body};
       Json document = answer.document();
       std::string line = line_of(document);
-      if (line != said) context.err(line + "\n");
-      said = line;
+      if (without_times(line) != said) context.err(line + "\n");
+      said = without_times(line);
       Verdict verdict = judge(document, state);
       if (verdict == Verdict::reached)
         return end == AtTheEnd::print_document ? print_document(context, answer) : exit_ok;

@@ -24,6 +24,20 @@ TEST(CmdWait, UntilReady) {
   EXPECT_EQ(t.slept, seconds(2));
 }
 
+TEST(CmdWait, TimePassingIsNoNews) {
+  Terminal t;
+  for (const char* more : {"Resources, since 1s, estimated start in 1m00s",
+                           "Resources, since 2s, estimated start in 59s", "Priority, since 3s"})
+    t.api.expect("GET", "/berth/v1/services/m")
+        .reply(200, std::string(R"({"name":"m","status":"waiting","status_text":"waiting: )") +
+                        more + "\"}");
+  t.api.expect("GET", "/berth/v1/services/m").reply(200, service("ready"));
+  EXPECT_EQ(t.run({"wait", "m"}), exit_ok);
+  EXPECT_EQ(t.err,
+            "m: waiting, 0/0 ready (Resources, since 1s, estimated start in 1m00s)\n"
+            "m: waiting, 0/0 ready (Priority, since 3s)\nm: ready, 0/1 ready\n");
+}
+
 TEST(CmdWait, FailedAndStoppedAreHopeless) {
   for (const char* status : {"failed", "stopped"}) {
     Terminal t;

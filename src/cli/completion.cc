@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace berth::cli {
 namespace {
@@ -37,9 +38,9 @@ std::vector<std::pair<std::string, std::string>> groups(const std::vector<Comman
 std::string offer(Completes completes, const std::vector<std::string_view>& choices) {
   switch (completes) {
     case Completes::files:
-      return "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\"))";
+      return "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\"))";
     case Completes::folders:
-      return "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\"))";
+      return "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- \"$cur\"))";
     case Completes::services:
       return "_berth_services";
     case Completes::choices:
@@ -112,11 +113,23 @@ std::string bash_completion(const std::vector<Command>& table) {
          functions(table) + "complete -F _berth berth\n";
 }
 
+// zsh's compgen lists the whole folder whatever was typed; so files are found by sh.
 std::string zsh_completion(const std::vector<Command>& table) {
+  std::string text = functions(table);
+  for (auto [from, to] :
+       {std::pair<std::string_view, std::string_view>{"compgen -f -- \"$cur\"", "_berth_files -e"},
+        {"compgen -d -- \"$cur\"", "_berth_files -d"}})
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;)
+      text.replace(at, from.size(), to);
   return "#compdef berth\n"
          "# zsh completion for berth; source it, or put it into a folder of $fpath as _berth.\n"
-         "autoload -U +X bashcompinit && bashcompinit\n" +
-         functions(table) + "complete -F _berth berth\n";
+         "autoload -U +X bashcompinit && bashcompinit\n"
+         "_berth_files() {\n"
+         "  sh -c 'for f in \"$2\"*; do [ \"$1\" \"$f\" ] && printf \"%s\\n\" \"$f\"; done' sh "
+         "\"$1\" "
+         "\"$cur\"\n"
+         "}\n" +
+         text + "complete -F _berth berth\n";
 }
 
 }  // namespace berth::cli

@@ -33,32 +33,63 @@ Json optional_time(const std::optional<Instant>& t) {
 
 Json replica_document(const ApiContext& context, const ReplicaRecord& r) {
   Instant now = context.clock();
-  return {
-      {"key", r.key},
-      {"job_id", r.job.id},
-      {"cluster", r.job.cluster},
-      {"state", to_string(r.state)},
-      {"node", r.node},
-      {"reason", r.reason},
-      {"since", optional_time(r.reason_since ? r.reason_since : r.started_at)},
-      {"ends_at", optional_time(r.ends_at)},
-      {"time_left_s", r.state == ReplicaState::ended ? Json(nullptr) : time_left(r.ends_at, now)},
-      {"estimated_start", optional_time(r.estimated_start)},
-      {"generation", r.generation},
-      {"restarts", r.restarts},
-      {"submit", to_string(r.submit)},
-      {"submit_error", r.submit_error},
-      {"lease_id", r.lease_id},
-      {"intended_at", to_rfc3339(r.intended_at)},
-      {"started_at", optional_time(r.started_at)},
-      {"ready_at", optional_time(r.ready_at)},
-      {"ended_at", optional_time(r.ended_at)},
-      {"end_cause", r.end_cause ? Json(to_string(*r.end_cause)) : Json(nullptr)},
-      {"end_detail", r.end_detail},
-      {"exit_code", r.exit_code ? Json(*r.exit_code) : Json(nullptr)},
-      {"signal", r.signal ? Json(*r.signal) : Json(nullptr)},
-      {"stopping", r.stop ? Json(r.stop->why) : Json(nullptr)},
-      {"log_path", context.log_path(r)}};
+  std::optional<Instant> end = r.ends_at;  // at first only the agent knows it
+  if (const LeaseRecord* lease = context.state.lease(r.lease_id); lease && !end)
+    end = lease->stops_at;
+  return {{"key", r.key},
+          {"job_id", r.job.id},
+          {"cluster", r.job.cluster},
+          {"state", to_string(r.state)},
+          {"node", r.node},
+          {"reason", r.reason},
+          {"since", optional_time(r.reason_since ? r.reason_since : r.started_at)},
+          {"ends_at", optional_time(end)},
+          {"time_left_s", r.state == ReplicaState::ended ? Json(nullptr) : time_left(end, now)},
+          {"estimated_start", optional_time(r.estimated_start)},
+          {"generation", r.generation},
+          {"restarts", r.restarts},
+          {"submit", to_string(r.submit)},
+          {"submit_error", r.submit_error},
+          {"lease_id", r.lease_id},
+          {"intended_at", to_rfc3339(r.intended_at)},
+          {"started_at", optional_time(r.started_at)},
+          {"ready_at", optional_time(r.ready_at)},
+          {"ended_at", optional_time(r.ended_at)},
+          {"end_cause", r.end_cause ? Json(to_string(*r.end_cause)) : Json(nullptr)},
+          {"end_detail", r.end_detail},
+          {"exit_code", r.exit_code ? Json(*r.exit_code) : Json(nullptr)},
+          {"signal", r.signal ? Json(*r.signal) : Json(nullptr)},
+          {"stopping", r.stop ? Json(r.stop->why) : Json(nullptr)},
+          {"log_path", context.log_path(r)}};
+}
+
+int target_of(const ServiceRecord& service) {
+  return service.wanted == ServiceRecord::Wanted::running ? service.spec.replicas : 0;
+}
+
+// What the controller said last, unless something was wished since then that it has not seen.
+ServiceView view_of(const ApiContext& context, const ServiceRecord& service) {
+  ServiceView view = context.view(service.public_name).value_or(ServiceView{});
+  if (view.at > service.updated_at) return view;
+  int target = target_of(service);
+  bool as_before = view.status == ServiceStatus::ready && view.ready >= target;
+  if (target == 0)
+    view.status = ServiceStatus::stopped;
+  else if (!as_before)
+    view.status = ServiceStatus::starting;
+  view.status_text = to_string(view.status);
+  return view;
+}
+
+// Replicas of before a change or a restart, that serve until they are replaced.
+int older_replicas(const ApiContext& context, const ServiceRecord& service) {
+  int older = 0;
+  for (const auto& [key, r] : context.state.snapshot().replicas) {
+    bool current = r.generation == service.generation && r.restart_nonce == service.restart_nonce;
+    bool serves = !r.stop && r.state != ReplicaState::ended && r.state != ReplicaState::draining;
+    older += r.service == service.public_name && serves && !current;
+  }
+  return older;
 }
 
 struct PutBody {
@@ -164,7 +195,7 @@ Json service_document(const ApiContext& context, const ServiceRecord& service) {
   for (const auto& [id, lease] : snapshot.leases)
     if (lease.public_name == service.public_name)
       leases.push_back(lease_document(lease, context.clock()));
-  ServiceView view = context.view(service.public_name).value_or(ServiceView{});
+  ServiceView view = view_of(context, service);
   return {{"name", service.public_name},
           {"owner", service.owner},
           {"project", service.project},
@@ -174,9 +205,8 @@ Json service_document(const ApiContext& context, const ServiceRecord& service) {
           {"status", to_string(view.status)},
           {"status_text", view.status_text},
           {"ready", view.ready},
-          {"wanted_replicas",
-           service.wanted == ServiceRecord::Wanted::running ? service.spec.replicas : 0},
-          {"older_replicas", view.older_replicas},
+          {"wanted_replicas", target_of(service)},
+          {"older_replicas", older_replicas(context, service)},
           {"created_at", to_rfc3339(service.created_at)},
           {"spec", config::to_json(service.spec)},
           {"replicas", std::move(replicas)},

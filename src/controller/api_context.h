@@ -24,11 +24,11 @@ namespace berth::controller {
 
 // What the controller says of one service at its last tick, for the API and `berth explain`.
 struct ServiceView {
+  Instant at{};  // when the plan was made; what was wished later is not in it
   ServiceStatus status = ServiceStatus::starting;
   std::string status_text;  // one line
   int ready = 0;
   int wanted_replicas = 0;
-  int older_replicas = 0;                // of before a change or a restart, that still serve
   std::vector<std::string> explanation;  // lines for people, most important first
   std::optional<Instant> next_attempt_at;
 };

@@ -167,6 +167,38 @@ TEST_F(ApiTest, Actions) {
   EXPECT_EQ(act({{"action", "start"}}), 409);
 }
 
+TEST_F(ApiTest, AViewOfBeforeAWishDoesNotAnswerIt) {
+  ServiceView view;
+  view.at = kNow - seconds(1);
+  view.status = ServiceStatus::ready;
+  view.status_text = "ready: 1/1";
+  view.ready = 1;
+  context_.view = [&](const std::string&) { return std::optional(view); };
+  ASSERT_EQ(call("PUT", "/berth/v1/services/q", {{"v", 1}, {"spec", spec("q")}}).status, 201);
+  auto status_after = [&](Json body) {
+    return document(call("POST", "/berth/v1/services/q/actions", body))["status"];
+  };
+  EXPECT_EQ(status_after({{"action", "scale"}, {"replicas", 2}}), "starting");
+  EXPECT_EQ(status_after({{"action", "scale"}, {"replicas", 1}}), "ready");
+  EXPECT_EQ(status_after({{"action", "stop"}}), "stopped");
+  view.status = ServiceStatus::failed;
+  EXPECT_EQ(status_after({{"action", "start"}}), "starting");
+  view.at = kNow + seconds(1);
+  EXPECT_EQ(document(call("GET", "/berth/v1/services/q"))["status"], "failed");
+
+  store::Change change;
+  ReplicaRecord replica;
+  replica.key = "berth-0123456789abcdef";
+  replica.service = "q";
+  replica.generation = 1;
+  replica.state = ReplicaState::ready;
+  change.put_replicas.push_back(replica);
+  ASSERT_TRUE(state_.commit(change));
+  EXPECT_EQ(document(call("GET", "/berth/v1/services/q"))["older_replicas"], 0);
+  call("POST", "/berth/v1/services/q/actions", {{"action", "restart"}});
+  EXPECT_EQ(document(call("GET", "/berth/v1/services/q"))["older_replicas"], 1);
+}
+
 TEST_F(ApiTest, AgentsRegisterRenewAndEnd) {
   proto::RegisterRequest request;
   request.service = "tiny";

@@ -31,7 +31,8 @@ std::string words(const Reason& reason, Instant now) {
   std::string since = for_time(reason, now);
   switch (reason.kind) {
     case ReasonKind::gave_up:
-      return fmt::format("gave up after {} failed starts; the last: {}", reason.count, detail);
+      return fmt::format("gave up after {} failed start{}; the last: {}", reason.count,
+                         reason.count == 1 ? "" : "s", detail);
     case ReasonKind::never_starts:
       return fmt::format("the scheduler can never start it as asked: {}{}", detail, since);
     case ReasonKind::held:
