@@ -13,6 +13,7 @@ TEST_F(AgentTest, ServesThroughTheFrontAndEndsInOrderOnTerm) {
   options.engine_argv = engine({"--uds", "{uds}"});
   start();
   ASSERT_TRUE(until_told("ready"));
+  ASSERT_TRUE(until([&] { return control.dialled != 0; }));
   EXPECT_EQ(control.dialled, 200);
   EXPECT_EQ(control.credential, "Bearer user-key");
   EXPECT_EQ(control.last.served_model, "fake");
@@ -33,7 +34,8 @@ TEST_F(AgentTest, ServesThroughTheFrontAndEndsInOrderOnTerm) {
 
   // A stream in flight when SIGTERM comes is finished; a new request is not taken.
   auto opened = loop.run_until(http::open_exchange(
-      loop, control.front("POST", "/v1/completions", R"({"prompt":"count 20 50"})")));
+      loop,
+      control.front("POST", "/v1/completions", R"({"prompt":"hold )" + folder_ + R"(/go-on"})")));
   ASSERT_TRUE(opened.ok()) << opened.error().message;
   std::string stream = *loop.run_until((*opened)->next());
   kill(pid_, SIGTERM);
@@ -44,13 +46,14 @@ TEST_F(AgentTest, ServesThroughTheFrontAndEndsInOrderOnTerm) {
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.field("x-berth-draining"), "1");
   EXPECT_EQ(count(read("engine.log"), "TERM"), 0) << "SIGTERM while a request is in flight";
+  std::ofstream(folder_ + "/go-on").close();
   for (;;) {
     auto piece = loop.run_until((*opened)->next());
     ASSERT_TRUE(piece.ok()) << piece.error().message;
     if (piece->empty()) break;
     stream += *piece;
   }
-  EXPECT_EQ(count(stream, "data: "), 21);
+  EXPECT_EQ(count(stream, "data: "), 3);
   EXPECT_THAT(stream, HasSubstr("[DONE]"));
   EXPECT_EQ(exit_status(), lifecycle::kExitCancelled);
   EXPECT_EQ(count(read("engine.log"), "TERM"), 1);

@@ -5,7 +5,8 @@
 
 Until --load seconds have passed nothing listens, as with vLLM. Each SIGTERM is a line in the log;
 after the first one it ends as soon as no request is in flight. A completion's prompt tells what to
-do: "count N MS" streams N events, MS milliseconds apart; "crash" ends the process with status 3.
+do: "count N MS" streams N events, MS milliseconds apart; "hold FILE" streams one event, waits until
+FILE is there (at most a minute), and streams another; "crash" ends the process with status 3.
 """
 
 import argparse
@@ -92,15 +93,23 @@ class Door(http.server.BaseHTTPRequestHandler):
             os._exit(3)
         if prompt[:1] == ["headers"]:
             return self.answer(200, {k.lower(): v for k, v in self.headers.items()})
-        if prompt[:1] != ["count"]:
+        if prompt[:1] not in (["count"], ["hold"]):
             return self.answer(200, {"choices": [{"text": "1", "index": 0}]})
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for i in range(int(prompt[1])):
-            self.chunk(f"data: {i}\n\n".encode())
-            time.sleep(int(prompt[2]) / 1000)
+        if prompt[0] == "hold":
+            self.chunk(b"data: 0\n\n")
+            for _ in range(6000):
+                if os.path.exists(prompt[1]):
+                    break
+                time.sleep(0.01)
+            self.chunk(b"data: 1\n\n")
+        else:
+            for i in range(int(prompt[1])):
+                self.chunk(f"data: {i}\n\n".encode())
+                time.sleep(int(prompt[2]) / 1000)
         self.chunk(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
 
