@@ -1,7 +1,7 @@
 // Signals as something to wait for, through a signalfd.
 //
 // block_signals() belongs at the start of main, before any thread: threads inherit the mask. Child
-// processes started by subprocess.h get a clean mask and default actions.
+// processes started by command.h get a clean mask and default actions.
 #pragma once
 
 #include <initializer_list>

@@ -5,7 +5,8 @@
 
 #include <filesystem>
 
-#include "runtime/subprocess.h"
+#include "runtime/command.h"
+#include "runtime/task_scope.h"
 
 namespace berth::runtime {
 namespace {
@@ -18,7 +19,7 @@ struct Certificate {
     std::filesystem::create_directories(dir);
     cert = dir / "cert.pem";
     key = dir / "key.pem";
-    ChildCommand c;
+    Command c;
     c.argv = {"openssl",
               "req",
               "-x509",
@@ -38,9 +39,8 @@ struct Certificate {
               "-addext",
               "subjectAltName=DNS:localhost,IP:127.0.0.1"};
     c.env = {"PATH=/usr/bin:/bin"};
-    Loop loop;
-    auto r = loop.run_until(run_to_end(loop, c));
-    CHECK(r.ok() && r->status.success());
+    auto r = run_command(c);
+    CHECK(r && r->exited(0));
   }
   ~Certificate() { std::filesystem::remove_all(dir); }
 };
