@@ -1,54 +1,81 @@
 #include "base/nearest.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace berth {
 namespace {
 
-constexpr size_t kLongest = 128;
+constexpr size_t kMaxCompared = 128;  // longer names are compared by their beginning
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+std::string lower_case(std::string_view text) {
+  std::string out(text.substr(0, kMaxCompared));
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  return out;
+}
 
-// Optimal string alignment distance.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+std::string_view after_slash(std::string_view name) {
+  const size_t slash = name.rfind('/');
+  return slash == std::string_view::npos ? name : name.substr(slash + 1);
+}
+
+// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`; `limit` + 1
+// when there are more than `limit`.
+size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
+  const size_t gap = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
+  if (gap > limit) return limit + 1;
+  std::array<std::array<uint8_t, kMaxCompared + 1>, 3> rows;  // NOLINT: filled below
+  auto row = [&rows](size_t i) -> auto& { return rows[i % 3]; };
+  for (size_t j = 0; j <= b.size(); ++j) row(0)[j] = static_cast<uint8_t>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
+    row(i)[0] = static_cast<uint8_t>(i);
+    size_t best = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      bool same = lower(a[i - 1]) == lower(b[j - 1]);
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
-      if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
-          lower(a[i - 2]) == lower(b[j - 1]))
-        row[j] = std::min(row[j], before[j - 2] + 1);
+      const size_t substitute = row(i - 1)[j - 1] + (a[i - 1] == b[j - 1] ? 0u : 1u);
+      size_t d = std::min({substitute, row(i - 1)[j] + size_t{1}, row(i)[j - 1] + size_t{1}});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d = std::min(d, row(i - 2)[j - 2] + size_t{1});
+      row(i)[j] = static_cast<uint8_t>(d);
+      best = std::min(best, d);
     }
-    std::swap(before, last);
-    std::swap(last, row);
+    if (best > limit) return limit + 1;
   }
-  return last[b.size()];
+  return row(a.size())[b.size()];
+}
+
+// How far `name` is from `wanted`, both in lower case; kFar when too far to mention. Parts of a
+// name count as near: who writes "qwen3" means "qwen3-coder-30b".
+constexpr size_t kFar = 1000;
+size_t distance(std::string_view wanted, std::string_view name) {
+  const size_t limit = std::clamp<size_t>(std::max(wanted.size(), name.size()) / 3, 1, 12);
+  const size_t edits = edit_distance(wanted, name, limit);
+  if (edits <= limit) return edits;
+  if (wanted.size() >= 3 && name.starts_with(wanted)) return 20;
+  if (name.size() >= 3 && wanted.starts_with(name)) return 21;
+  if (wanted.size() >= 4 && name.find(wanted) != std::string_view::npos) return 22;
+  return kFar;
 }
 
 }  // namespace
 
-std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates,
+std::vector<std::string> nearest(std::string_view wanted, std::span<const std::string> names,
                                  size_t limit) {
-  if (word.empty() || word.size() > kLongest) return {};
-  size_t allowed = std::max<size_t>(1, word.size() / 3);
-  std::vector<std::pair<size_t, std::string>> found;
-  for (const std::string& candidate : candidates) {
-    if (candidate.size() > kLongest) continue;
-    size_t d = distance(word, candidate);
-    size_t slash = candidate.rfind('/');
-    if (slash != std::string::npos)
-      d = std::min(d, distance(word, std::string_view(candidate).substr(slash + 1)));
-    if (d <= allowed) found.emplace_back(d, candidate);
+  const std::string whole = lower_case(wanted);
+  const std::string tail = lower_case(after_slash(wanted));
+  std::vector<std::pair<size_t, std::string_view>> found;
+  for (const std::string& name : names) {
+    size_t d = distance(whole, lower_case(name));
+    // An owner that is missing or wrong is one step further than the same name.
+    if (d > 0) d = std::min(d, distance(tail, lower_case(after_slash(name))) + 1);
+    if (d < kFar) found.emplace_back(d, name);
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const size_t count = std::min(limit, found.size());
+  std::partial_sort(found.begin(), found.begin() + static_cast<ptrdiff_t>(count), found.end());
   std::vector<std::string> out;
-  for (auto& [d, candidate] : found)
-    if (out.size() < limit) out.push_back(std::move(candidate));
+  for (size_t i = 0; i < count; ++i) out.emplace_back(found[i].second);
   return out;
 }
 

@@ -24,9 +24,24 @@ TEST(Nearest, LooksBehindTheOwner) {
   EXPECT_THAT(nearest("qwen3-coder", names, 1), ElementsAre("alice/qwen3-coder"));
 }
 
-TEST(Nearest, LongWordsAreNeverNear) {
-  std::string word(200, 'a');
-  EXPECT_THAT(nearest(word, {word}, 1), IsEmpty());
+TEST(Nearest, FindsTyposPartsAndOtherOwners) {
+  const std::vector<std::string> names = {"qwen3-coder-30b",  "qwen3-32b", "llama-3.1-8b",
+                                          "alice/mistral-7b", "bge-m3",    "e5"};
+  EXPECT_EQ(nearest("qwen3-coder-3b", names, 1), std::vector<std::string>{"qwen3-coder-30b"});
+  EXPECT_EQ(nearest("Qwen3-Coder-30B", names, 1), std::vector<std::string>{"qwen3-coder-30b"});
+  EXPECT_EQ(nearest("qwne3-32b", names, 1), std::vector<std::string>{"qwen3-32b"});
+  EXPECT_EQ(nearest("qwen3", names, 3), (std::vector<std::string>{"qwen3-32b", "qwen3-coder-30b"}));
+  EXPECT_EQ(nearest("mistral-7b", names, 1), std::vector<std::string>{"alice/mistral-7b"});
+  EXPECT_EQ(nearest("bob/mistral-7b", names, 1), std::vector<std::string>{"alice/mistral-7b"});
+  EXPECT_EQ(nearest("bge_m3", names, 1), std::vector<std::string>{"bge-m3"});
+  EXPECT_TRUE(nearest("gpt-4o", names, 3).empty());
+  EXPECT_TRUE(nearest("x", std::vector<std::string>{}, 3).empty());
+  EXPECT_TRUE(nearest("", names, 3).empty());
+}
+
+TEST(Nearest, LongNamesAreCompared) {
+  const std::vector<std::string> names = {std::string(5000, 'a') + "b"};
+  EXPECT_EQ(nearest(std::string(5000, 'a') + "c", names, 3).size(), 1u);
 }
 
 TEST(Nearest, Sentence) {

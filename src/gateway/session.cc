@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/id.h"
+#include "base/nearest.h"
 #include "proto/model_names.h"
 #include "proto/multipart.h"
 
@@ -269,9 +270,8 @@ Session::Refusal Session::find_route() {
       for (const route::Route* r : view_->routes->visible(key_->caller))
         names.push_back(r->public_name);
     }
-    auto nearest = proto::nearest_names(model_, names);
-    ApiError e =
-        make_api_error(404, "model_not_found", proto::unknown_model_message(model_, nearest));
+    auto near = nearest(model_, names, 3);
+    ApiError e = make_api_error(404, "model_not_found", proto::unknown_model_message(model_, near));
     e.param = "model";
     return e;
   }

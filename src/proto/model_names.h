@@ -1,4 +1,4 @@
-// Names of models in lists, in paths, and names that are nearly right.
+// Names of models in lists, in paths and in messages.
 #pragma once
 
 #include <cstddef>
@@ -28,12 +28,6 @@ std::string model_list_body(std::span<const ModelEntry> entries);
 // raw, a query is cut off. nullopt for broken escapes, control characters, bytes that are not
 // UTF-8 and an empty name: no model is called that.
 std::optional<std::string> model_id_from_path(std::string_view tail);
-
-// At most `limit` of `names` that someone who wrote `wanted` may have meant, best first.
-// Compares without case, as a whole and after the last slash. Cost: about 1 us per name of similar
-// length; for error messages only.
-std::vector<std::string> nearest_names(std::string_view wanted, std::span<const std::string> names,
-                                       size_t limit = 3);
 
 // "The model `x` does not exist or you may not use it. Did you mean `y` or `z`?"
 std::string unknown_model_message(std::string_view wanted, std::span<const std::string> nearest);

@@ -43,26 +43,6 @@ TEST(ModelList, IsValidJsonWithOptionalFieldsLeftOut) {
   EXPECT_EQ(nlohmann::json::parse(model_list_body({}))["data"].size(), 0u);
 }
 
-TEST(NearestNames, FindsTyposPartsAndOtherOwners) {
-  const Names names = {"qwen3-coder-30b",  "qwen3-32b", "llama-3.1-8b",
-                       "alice/mistral-7b", "bge-m3",    "e5"};
-  EXPECT_EQ(nearest_names("qwen3-coder-3b", names, 1), Names{"qwen3-coder-30b"});
-  EXPECT_EQ(nearest_names("Qwen3-Coder-30B", names, 1), Names{"qwen3-coder-30b"});
-  EXPECT_EQ(nearest_names("qwne3-32b", names, 1), Names{"qwen3-32b"});
-  EXPECT_EQ(nearest_names("qwen3", names), (Names{"qwen3-32b", "qwen3-coder-30b"}));
-  EXPECT_EQ(nearest_names("mistral-7b", names, 1), Names{"alice/mistral-7b"});
-  EXPECT_EQ(nearest_names("bob/mistral-7b", names, 1), Names{"alice/mistral-7b"});
-  EXPECT_EQ(nearest_names("bge_m3", names, 1), Names{"bge-m3"});
-  EXPECT_TRUE(nearest_names("gpt-4o", names).empty());
-  EXPECT_TRUE(nearest_names("x", {}).empty());
-  EXPECT_TRUE(nearest_names("", names).empty());
-}
-
-TEST(NearestNames, LongNamesAreCompared) {
-  const Names names = {std::string(5000, 'a') + "b"};
-  EXPECT_EQ(nearest_names(std::string(5000, 'a') + "c", names).size(), 1u);
-}
-
 TEST(UnknownModelMessage, NamesWhatMayHaveBeenMeant) {
   EXPECT_EQ(unknown_model_message("x", Names{}),
             "The model `x` does not exist or you may not use it.");
