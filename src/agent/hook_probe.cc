@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "agent/hook_output.h"
 
 namespace berth::agent {
@@ -41,10 +39,9 @@ ProbeAnswer wrong(std::string detail) {
   return {Probed::Verdict::wrong, std::move(detail), "", std::nullopt};
 }
 
-bool says_loading(const EngineTarget& target, int status) {
-  const auto& all = target.preset->loading_statuses;
-  return status == 503 || std::find(all.begin(), all.end(), status) != all.end();
-}
+// 503 is an engine's own word; 502 and 504 are those of what stands before one that does not
+// answer yet.
+bool says_loading(int status) { return status >= 502 && status <= 504; }
 
 std::string describe(std::string_view method, std::string_view path,
                      const http::ClientResponse& answer) {
@@ -60,7 +57,7 @@ Task<std::optional<ProbeAnswer>> ask_health(Loop& loop, const EngineTarget& targ
   auto answer = co_await http::fetch(loop, request_to(target, "GET", path));
   if (!answer) co_return loading(answer.error().message);
   if (answer->status == 200) co_return std::nullopt;
-  if (says_loading(target, answer->status)) co_return loading(describe("GET", path, *answer));
+  if (says_loading(answer->status)) co_return loading(describe("GET", path, *answer));
   co_return wrong(describe("GET", path, *answer));
 }
 
@@ -73,7 +70,7 @@ Task<ProbeAnswer> ask_models(Loop& loop, const EngineTarget& target) {
   auto answer = co_await http::fetch(loop, request_to(target, "GET", path));
   if (!answer) co_return loading(answer.error().message);
   if (answer->status == 404 && target.preset->models_optional) co_return found;
-  if (says_loading(target, answer->status)) co_return loading(describe("GET", path, *answer));
+  if (says_loading(answer->status)) co_return loading(describe("GET", path, *answer));
   if (answer->status != 200) co_return wrong(describe("GET", path, *answer));
   auto model = config::read_models(answer->body, target.model_ids);
   if (!model && model.error().code == Code::unavailable) co_return loading(model.error().message);
@@ -97,7 +94,7 @@ Task<ProbeAnswer> ask_for_work(Loop& loop, const EngineTarget& target, ProbeAnsw
     if (!answer) co_return loading(answer.error().message);
     if (answer->status == 200) co_return found;
     last = describe(probe.method, probe.path, *answer);
-    if (answer->status == 503) co_return loading(last);
+    if (says_loading(answer->status)) co_return loading(last);
     if (!config::try_next_probe(answer->status)) co_return wrong(last);
   }
   // It lists the right model but does none of the requests that can be tried, as an engine for

@@ -95,6 +95,8 @@ TEST_F(ProbeTest, WhatLoadingLooksLike) {
   engine.answers["GET /health"] = {503, R"({"error":{"message":"Loading model"}})"};
   EXPECT_EQ(full().verdict, Probed::Verdict::loading);
   EXPECT_THAT(full().detail, HasSubstr("Loading model"));
+  engine.answers["GET /health"] = {502, "Bad Gateway"};  // a proxy of the engine's own
+  EXPECT_EQ(full().verdict, Probed::Verdict::loading);
   engine.answers["GET /health"] = {200, ""};
   engine.answers["GET /v1/models"] = {200, R"({"object":"list","data":[]})"};
   EXPECT_EQ(full().verdict, Probed::Verdict::loading);

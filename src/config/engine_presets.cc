@@ -31,7 +31,6 @@ EnginePreset vllm() {
   // The socket is bound but does not listen until the engine is ready: refused means loading.
   // /health says 503 only when the engine is dead.
   p.health_path = "/health";
-  p.loading_statuses = {};
   p.models_path = "/v1/models";
   p.models_optional = false;
   p.probes = openai_probes();
@@ -80,7 +79,6 @@ EnginePreset sglang() {
   p.key_env = "";  // --api-key in argv only, where every user of the node can read it: not used
   // /health makes one token while idle; 503 while starting or draining.
   p.health_path = "/health";
-  p.loading_statuses = {503};
   p.models_path = "/v1/models";
   p.models_optional = false;
   p.probes = openai_probes();
@@ -125,7 +123,6 @@ EnginePreset llama_server() {
   p.key_env = "LLAMA_API_KEY";
   // Listens at once; every route answers 503 "Loading model" until the model is in.
   p.health_path = "/health";
-  p.loading_statuses = {503};
   p.models_path = "/v1/models";
   p.models_optional = false;
   p.probes = openai_probes();
@@ -168,7 +165,6 @@ EnginePreset tei() {
   p.knows_unix_socket = false;  // --uds-path is for its own back end, not for HTTP
   p.key_env = "API_KEY";
   p.health_path = "/health";
-  p.loading_statuses = {503};
   p.models_path = "/info";
   p.models_optional = false;
   p.probes = {{"POST", "/v1/embeddings", kEmbedding},
@@ -196,7 +192,6 @@ EnginePreset command() {
   p.knows_unix_socket = true;  // when its command line names {uds}
   p.key_env = "";
   p.health_path = "";
-  p.loading_statuses = {503};
   p.models_path = "/v1/models";
   p.models_optional = true;
   p.probes = openai_probes();

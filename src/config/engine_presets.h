@@ -56,9 +56,8 @@ struct EnginePreset {
 
   // Readiness. A refused connection means loading for every engine.
   std::string_view health_path;
-  std::vector<int> loading_statuses;  // of health_path
-  std::string_view models_path;       // read by read_models()
-  bool models_optional;               // a 404 of models_path is no failure
+  std::string_view models_path;  // read by read_models()
+  bool models_optional;          // a 404 of models_path is no failure
   std::vector<ProbeRequest> probes;
 
   OnSigterm on_sigterm;

@@ -48,8 +48,10 @@ struct LifecycleSettings {
   Duration probe_max = seconds(2);        // while loading; grows with the time waited
   Duration health_interval = seconds(5);  // once ready
   int unhealthy_after = 3;                // failed checks in a row
-  Duration wrong_patience = seconds(15);  // how long wrong answers are borne before the end
-  Duration kill_wait = seconds(30);       // the scheduler's SIGTERM to SIGKILL, until known
+  // How long wrong answers are borne before the end: a server may add its routes late, but another
+  // model, or no engine at all, will not become the right one. One that loads is not wrong.
+  Duration wrong_patience = seconds(15);
+  Duration kill_wait = seconds(30);  // the scheduler's SIGTERM to SIGKILL, until known
 };
 
 // --- events ---------------------------------------------------------------------------------
