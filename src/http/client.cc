@@ -32,6 +32,13 @@ std::string compose(const ClientRequest& r) {
   return out;
 }
 
+// What a certificate must name for a Host field: "name:443" is "name", "[::1]:443" is "::1".
+std::string certified(const std::string& host) {
+  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
+  size_t colon = host.find(':');
+  return host.find(':', colon + 1) == host.npos ? host.substr(0, colon) : host;
+}
+
 }  // namespace
 
 std::string_view ClientResponse::field(std::string_view name) const {
@@ -61,10 +68,7 @@ Error ClientExchange::lost(const ClientRequest& request, const ReadResult& got) 
 Task<Status> ClientExchange::send(const ClientRequest& request) {
   Wait wait{nullptr, &deadline_};
   if (request.tls) {
-    std::string name = request.host;
-    if (name.empty()) name = request.address.host();
-    if (size_t colon = name.rfind(':'); colon != name.npos && name.find(':') == colon)
-      name.resize(colon);
+    std::string name = request.host.empty() ? request.address.host() : certified(request.host);
     Status shaken = co_await runtime::tls_connect(*stream_, request.tls, name, wait);
     if (!shaken.ok()) co_return shaken;
   }

@@ -9,7 +9,8 @@
 
 DIR must be reachable by all users. The program and the tiny engine are copied under DIR/.. once, so
 that every user can run them wherever the checkout is. All failures are SiteError with the end of
-the daemon's log.
+the daemon's log. With `tls` in its configuration the site is spoken to by HTTPS, and its
+certificate is the one that is trusted.
 """
 
 import json
@@ -18,6 +19,7 @@ import pwd
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -89,6 +91,8 @@ class Site:
                                (f"{cluster.root}/berth" if cluster.root else "")}
             values["munge"] = {"socket": f"{cluster.dir}/run/munge.sock"}
         values |= config or {}
+        self.scheme = "https" if "tls" in values else "http"
+        self.authority = values["tls"]["cert"] if "tls" in values else None
         with open(f"{self.dir}/config.yaml", "w") as f:
             json.dump(values, f)  # JSON is YAML
 
@@ -121,7 +125,7 @@ class Site:
     @property
     def url(self):
         with open(f"{self.state}/address") as f:
-            return "http://" + f.read().strip()
+            return self.scheme + "://" + f.read().strip()
 
     def kill(self):
         self.process.kill()
@@ -172,6 +176,7 @@ class Site:
         """`berth ARGS` as a user, with the user's key when there is one. Returns the finished
         process, its output as text."""
         env = {"BERTH_URL": self.url} | (
+            {"BERTH_CA_FILE": self.authority} if self.authority else {}) | (
             {"BERTH_KEY": self.keys[user]} if user in self.keys else {}) | (env or {})
         p = self._popen(user, [self.tools.berth, *args], env=env, stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -206,7 +211,11 @@ class Site:
             head["Authorization"] = f"Bearer {self.keys[user]}"
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(self.url + path, data, head)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        handlers = [urllib.request.ProxyHandler({})]
+        if self.authority:
+            trust = ssl.create_default_context(cafile=self.authority)
+            handlers.append(urllib.request.HTTPSHandler(context=trust))
+        opener = urllib.request.build_opener(*handlers)
         try:
             reply = opener.open(request, timeout=timeout)
         except urllib.error.HTTPError as e:
