@@ -18,7 +18,13 @@ def text_of(page):
         return f.read()
 
 
+def need_build():
+    if not os.path.exists(BERTH):
+        pytest.skip(f"{BERTH} is not built: ./dev build")
+
+
 def berth(*words):
+    need_build()
     return subprocess.run([BERTH, *words], capture_output=True, text=True, timeout=30,
                           env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
 
@@ -104,6 +110,7 @@ def test_a_mistake_in_it_would_be_seen(tmp_path):
 
 
 def test_install_puts_everything_where_the_unit_looks(tmp_path):
+    need_build()
     tree = f"{ROOT}/build/release"
     done = subprocess.run(["cmake", "--install", tree, "--prefix", "/usr"], timeout=120,
                           env=os.environ | {"DESTDIR": str(tmp_path)}, capture_output=True,

@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# ./dev test [SUITE...]: installs what the suites need, builds, runs them and ends with one line:
-# "N passed, N failed", with ", N skipped" when some were.
+# ./dev test [--repeat N] [SUITE...]: installs what the suites need, builds, runs them and ends with
+# one line: "N passed, N failed", with ", N skipped" when some were. --repeat runs each suite N
+# times, to find what fails now and then.
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/../.."
 source tools/dev/common.sh
 
+repeat=1
+if [ "${1:-}" = --repeat ]; then
+  repeat=${2:?--repeat N}
+  shift 2
+fi
 suites=("$@")
 [ $# -gt 0 ] || suites=(unit contract sim e2e)
 for suite in "${suites[@]}"; do
@@ -27,27 +33,34 @@ stop() {
 }
 trap stop EXIT
 
-# run NAME COMMAND...: a runner that writes $results/NAME.xml, or fails.
+# run NAME COMMAND...: a runner that writes $results/NAME.xml, or fails. In a repetition both have
+# its number; "{}" in an argument stands for the name with it.
 run() {
-  local name=$1 started=$SECONDS rc=0
+  local name=$1 round started=$SECONDS rc failed=0
   shift
-  step "$name"
-  "$@" || rc=$?
-  echo "$rc" >"$results/$name.rc"
-  printf '%s: %s in %d s\n' "$name" "$([ $rc = 0 ] && echo ok || echo "status $rc")" \
+  for ((round = 1; round <= repeat; round++)); do
+    local this=$name
+    [ "$repeat" = 1 ] || this=$name-$round
+    step "$this"
+    rc=0
+    "${@//\{\}/$this}" || rc=$?
+    echo "$rc" >"$results/$this.rc"
+    [ $rc = 0 ] || failed=$((failed + 1))
+  done
+  printf '%s: %s in %d s\n' "$name" "$([ $failed = 0 ] && echo ok || echo "$failed failed")" \
     $((SECONDS - started)) >&2
 }
 
 gtest() { # gtest NAME PROGRAM [ARGUMENTS]
   local name=$1
   shift
-  run "$name" "$@" --gtest_brief=1 "--gtest_output=xml:$results/$name.xml"
+  run "$name" "$@" --gtest_brief=1 "--gtest_output=xml:$results/{}.xml"
 }
 
 pytest() { # pytest NAME ARGUMENTS...
   local name=$1
   shift
-  run "$name" $python -m pytest -q -p no:cacheprovider "--junitxml=$results/$name.xml" "$@"
+  run "$name" $python -m pytest -q -p no:cacheprovider "--junitxml=$results/{}.xml" "$@"
 }
 
 # start_cluster [OPTIONS]: a real cluster with accounting, for the contract tests. Sets `conf` to
@@ -85,18 +98,10 @@ contract() {
   fi
 }
 
-# Programs of one preset, for the suites that run under sanitizers too.
-programs() { # programs PRESET SEEDS
-  local preset=$1 seeds=$2 dir=build/$1 suffix=""
-  [ "$preset" = release ] || suffix="-$preset"
-  if wants unit || [ -n "$suffix" ]; then gtest "unit$suffix" "$dir/unit_tests"; fi
-  if [ -x "$dir/tests/contract_tests" ] && { wants contract || [ -n "$suffix" ]; }; then
-    contract "$preset" "$suffix"
-  fi
-  if wants sim || [ -n "$suffix" ]; then
-    [ ! -x "$dir/tests/sim_tests" ] || gtest "sim$suffix" "$dir/tests/sim_tests"
-    [ ! -x "$dir/tests/sim" ] || run "seeds$suffix" "$dir/tests/sim" --seeds "$seeds"
-  fi
+unit() { gtest "unit$2" "build/$1/unit_tests"; }  # unit PRESET SUFFIX
+simulation() {                                    # simulation PRESET SUFFIX SEEDS
+  gtest "sim$2" "build/$1/tests/sim_tests"
+  run "seeds$2" "build/$1/tests/sim" --seeds "$3"
 }
 
 need_packages build
@@ -107,21 +112,27 @@ if wants unit || wants contract || wants sim || wants e2e; then
   if wants unit; then
     run rules python3 tools/tidy.py
     pytest rig tests/rig
+    unit release ""
   fi
-  programs release 2000
+  if wants contract; then contract release ""; fi
+  if wants sim; then simulation release "" 2000; fi
 fi
 if wants e2e && ls tests/e2e/*_test.py >/dev/null 2>&1; then
   install_npm engines/tiny
   install_npm tests/e2e/sdk
   BERTH_TEST_NODE=$(node20) pytest e2e tests/e2e
 fi
+# Only what is run is built: these builds take the time.
 if wants sanitize; then
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=halt_on_error=1
-  for preset in asan tsan; do
-    build $preset
-    programs $preset 100
-  done
+  build asan unit_tests contract_tests sim_tests sim
+  unit asan -asan
+  contract asan -asan
+  simulation asan -asan 100
+  build tsan unit_tests contract_tests  # the simulation has one thread
+  unit tsan -tsan
+  contract tsan -tsan
 fi
 python3 tools/dev/tally.py "$results"
