@@ -58,6 +58,7 @@ struct ErrorParts {
   std::string type;
   std::string code;
   std::string param;
+  proto::Span number;  // where the code is, when it is a number; clients expect a string
 };
 
 std::string text_of(std::string_view json, const proto::JsonMember& m) {
@@ -74,7 +75,10 @@ bool read_parts(std::string_view json, size_t at, ErrorParts& out) {
     if (m.is("message")) out.message = text_of(json, m);
     if (m.is("type")) out.type = text_of(json, m);
     if (m.is("error_type")) out.type = text_of(json, m);
-    if (m.is("code")) out.code = text_of(json, m);
+    if (m.is("code")) {
+      out.code = text_of(json, m);
+      if (m.kind == proto::JsonKind::number) out.number = m.value;
+    }
     if (m.is("param")) out.param = text_of(json, m);
     if (out.message.empty() && (m.is("detail") || m.is("error"))) out.message = text_of(json, m);
   }
@@ -105,7 +109,11 @@ std::string normal_error(int status, std::string_view body) {
   bool is_json = top.complete();
   if (is_json && nested) {
     bool read = read_parts(body, nested_at, parts);
-    if (read && !parts.message.empty() && !parts.type.empty()) return std::string(body);
+    if (read && !parts.message.empty() && !parts.type.empty()) {
+      proto::SpliceList splices;
+      if (!parts.number.empty()) splices.add(parts.number, "\"" + parts.code + "\"");
+      return splices.apply(body);
+    }
   } else if (is_json) {
     is_json = read_parts(body, 0, parts);
   }

@@ -3,8 +3,8 @@
 // StreamRewriter: events of a stream; injected usage is stripped and the model's name restored.
 // JsonRewriter: a whole JSON answer; the model's name restored. Answers over 16 MiB pass as they
 // are. ErrorRewriter: an error answer of any engine becomes the one envelope clients understand;
-// one that is already in that shape passes byte for byte. Each reads usage beside, where it is
-// given a scanner. Memory: one event, one answer, 64 KiB.
+// one that is already in that shape passes byte for byte, but for a code that is a number. Each
+// reads usage beside, where it is given a scanner. Memory: one event, one answer, 64 KiB.
 #pragma once
 
 #include <string>

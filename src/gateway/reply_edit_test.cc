@@ -6,10 +6,13 @@ namespace berth::gateway {
 namespace {
 
 TEST(ReplyEdit, ErrorsOfAllEnginesGetOneShape) {
-  // vLLM: right already, so not a byte changes.
-  const std::string vllm =
-      R"({"error": {"message": "long", "type": "BadRequestError", "param": null, "code": 400}})";
-  EXPECT_EQ(normal_error(400, vllm), vllm);
+  const std::string right =
+      R"({"error": {"message": "long", "type": "BadRequestError", "param": null, "code": "x"}})";
+  EXPECT_EQ(normal_error(400, right), right);
+  // vLLM: a number for a code, and else not a byte changes.
+  EXPECT_EQ(
+      normal_error(400, R"({"error": {"message": "long", "type": "B", "code": 400, "more": 1}})"),
+      R"({"error": {"message": "long", "type": "B", "code": "400", "more": 1}})");
   // SGLang: flat.
   EXPECT_EQ(
       normal_error(400, R"({"object":"error","message":"bad","type":"BadRequest","code":400})"),

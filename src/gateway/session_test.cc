@@ -169,7 +169,7 @@ TEST(Session, UnknownFieldsAndNumbersSurvive) {
   const std::string rest =
       R"(  "seed":18446744073709551615, "logit_bias":{"50256":-100},"user":"\u00e4\u0000",)"
       R"("x_vendor":{"big":165598928036513123123,"f":0.30000000000000004,"e":1E400,"neg0":-0.0},)"
-      R"("o":{},"a":[ ], "z":"\ud83d"})";
+      R"("o":{},"a":[ ], "z":"\ud83d\ude00"})";
   {
     Rig rig(answers);
     std::string body = "{\"model\":\"" + kModel + "\"," + rest;
@@ -291,9 +291,9 @@ TEST(Session, ErrorsHaveOneShape) {
 }
 
 // B25
-TEST(Session, BrokenUnicodeIsTheCallersErrorOrTheEnginesBusiness) {
+TEST(Session, BrokenUnicodeIsTheCallersError) {
   Rig rig(answers);
-  EXPECT_EQ(run(rig, chat(",\"x\":\"\\ud83d\"")).status(), "200");
+  EXPECT_EQ(run(rig, chat(",\"x\":\"\\ud83d\"")).status(), "400");
   EXPECT_EQ(run(rig, chat(",\"x\":\"\\ud83d\\ude00 \xF0\x9F\x98\x80\"")).status(), "200");
   EXPECT_EQ(run(rig, chat(",\"x\":\"\xFF\"")).status(), "400");
   EXPECT_EQ(run(rig, chat(",\"x\":\"\xC0\x80\"")).status(), "400");

@@ -173,6 +173,8 @@ class Walker {
   }
 
   JsonFault fault() const { return {static_cast<size_t>(at_ - begin_), what_}; }
+  // The first escape that stands for half a character; null when there is none.
+  const char* lone_surrogate() const { return lone_surrogate_; }
 
  private:
   const char* fail(const char* p, const char* what) {
@@ -191,12 +193,30 @@ class Walker {
     return p + 1;
   }
 
+  // The code unit of the "\uXXXX" at `p`; -1 when there is none.
+  int32_t unit_at(const char* p) const {
+    if (end_ - p < 6 || p[0] != '\\' || p[1] != 'u') return -1;
+    int32_t unit = 0;
+    for (int i = 2; i < 6; ++i) {
+      const int digit = hex_value(p[i]);
+      if (digit < 0) return -1;
+      unit = unit * 16 + digit;
+    }
+    return unit;
+  }
+
   // `p` is at the backslash of an escape that is not simple.
   const char* escape(const char* p) {
     if (end_ - p < 2) return fail(end_, "the text ends inside a string");
     if (p[1] != 'u') return fail(p, "unknown escape in a string");
-    for (int i = 2; i < 6; ++i)
-      if (p + i >= end_ || hex_value(p[i]) < 0) return fail(p, "broken \\u escape");
+    const int32_t unit = unit_at(p);
+    if (unit < 0) return fail(p, "broken \\u escape");
+    if (unit < 0xd800 || unit >= 0xe000) return p + 6;
+    if (unit < 0xdc00) {
+      const int32_t low = unit_at(p + 6);
+      if (low >= 0xdc00 && low < 0xe000) return p + 12;
+    }
+    if (!lone_surrogate_) lone_surrogate_ = p;
     return p + 6;
   }
 
@@ -255,6 +275,7 @@ class Walker {
   bool escaped_ = false;  // of strings nobody asks about
   const char* at_ = nullptr;
   const char* what_ = nullptr;
+  const char* lone_surrogate_ = nullptr;
 };
 
 void append_utf8(std::string& out, uint32_t c) {
@@ -373,6 +394,7 @@ bool JsonMembers::next(JsonMember& member) {
   if (!value_end) return fail(walk.fault().offset, walk.fault().what);
   member.value = {offset(p), static_cast<size_t>(value_end - p)};
   at_ = offset(value_end);
+  if (walk.lone_surrogate() && !lone_surrogate_) lone_surrogate_ = offset(walk.lone_surrogate());
   return true;
 }
 

@@ -6,7 +6,8 @@
 //
 // Inputs: any bytes; offsets are bytes from the start of the text.
 // Guarantees: what it accepts is valid JSON, apart from UTF-8, which is checked separately
-// (invalid_utf8_at). Lone surrogate escapes such as "\ud83d" are accepted, as RFC 8259 does.
+// (invalid_utf8_at). Lone surrogate escapes such as "\ud83d" are accepted, as RFC 8259 does, and
+// told.
 // Non-guarantees: it does not look for duplicate keys and does not convert numbers.
 // Ownership: views into the caller's text. Threading: values. Errors: JsonFault, with offset.
 // Cost: about 0.1 ns per byte of plain text and 20 ns per member; no heap.
@@ -66,6 +67,9 @@ class JsonMembers {
   bool complete() const { return done_ && fault_.what == nullptr; }
   size_t open() const { return open_; }  // offset of the opening brace
   size_t end() const { return at_; }     // once complete: one past the closing brace
+  // Where the first escape of half a character stands ("\ud83d" without its other half) in the
+  // members so far, at any depth. RFC 8259 allows it; encoders of UTF-8 fail on it.
+  std::optional<size_t> lone_surrogate() const { return lone_surrogate_; }
 
  private:
   bool fail(size_t offset, const char* what);
@@ -75,6 +79,7 @@ class JsonMembers {
   size_t open_ = 0;
   bool first_ = true;
   bool done_ = false;
+  std::optional<size_t> lone_surrogate_;
   JsonFault fault_;
 };
 

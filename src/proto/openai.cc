@@ -201,6 +201,11 @@ Result<RequestPeek> peek_request(std::string_view body) {
   if (members.fault().what) return not_json(members.fault());
   const size_t after = skip_json_space(body, members.end());
   if (after != body.size()) return not_json({after, "more text after the object"});
+  if (std::optional<size_t> half = members.lone_surrogate())  // engines answer 500, SDKs retry
+    return refuse(fmt::format(
+        "The request body has half a character at byte {}: a surrogate escape without its other "
+        "half.",
+        *half));
   if (peek.model_value.empty()) return refuse("The request body has no \"model\"; name one.");
   if (peek.model.empty()) return refuse("\"model\" is empty; name one.");
   peek.max_tokens = limits.completion ? limits.completion

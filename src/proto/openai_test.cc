@@ -94,15 +94,22 @@ TEST(PeekRequest, RefusesDuplicatesOfWhatItActsOn) {
 }
 
 // B25
-TEST(PeekRequest, InvalidUtf8IsRefusedWithItsPlaceAndLoneSurrogatesPass) {
+TEST(PeekRequest, InvalidUtf8IsRefusedWithItsPlaceAndHalfCharactersToo) {
   EXPECT_EQ(refusal("{\"model\":\"m\",\"x\":\"a\xff\"}"),
             "The request body is not valid UTF-8: byte 0xFF at byte 19.");
   EXPECT_EQ(refusal("{\"model\":\"m\",\"x\":\"\xc0\x80\"}"),
             "The request body is not valid UTF-8: byte 0xC0 at byte 18.");
-  const std::string lone = R"({"model":"m","x":"x \ud83d"})";
-  EXPECT_EQ(edited(lone, {"n", UsageInjection::none}), R"({"model":"n","x":"x \ud83d"})");
+  const std::string half =
+      "half a character at byte 18: a surrogate escape without its other half.";
+  for (const char* text : {R"({"model":"m","x":"\ud83d"})", R"({"model":"m","x":"\ude00\ud83d"})",
+                           R"({"model":"m","x":"\ud83d\ud83d\ude00"})",
+                           R"({"model":"m","x":"\uD83Dude00"})", R"({"model":"m","x":"\ud83d\n"})"})
+    EXPECT_EQ(refusal(text), "The request body has " + half) << text;
+  EXPECT_NE(refusal(R"({"model":"m","x":[{"y":{"\udfff":1}}]})").find("at byte 25"),
+            std::string::npos);
   peek("{\"model\":\"m\",\"x\":\"\\ud83d\\ude00 \xf0\x9f\x98\x80\"}");
-  EXPECT_EQ(peek(R"({"model":"x\ud83d"})").model, "x\xef\xbf\xbd");
+  EXPECT_NE(refusal(R"({"model":"x\ud83d"})").find("half a character at byte 11"),
+            std::string::npos);
 }
 
 // B23
