@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/nearest.h"
 #include "fuzz_input.h"
 #include "proto/api_error.h"
 #include "proto/json_scan.h"
@@ -118,7 +119,7 @@ void check_texts(std::string_view text) {
   FUZZ_CHECK(event.find_first_of("\r\n") == event.size() - 2);
   if (std::optional<std::string> id = model_id_from_path(text)) FUZZ_CHECK(!invalid_utf8_at(*id));
   std::vector<std::string> names = {"qwen3-coder-30b", "org/other", std::string(text)};
-  const std::vector<std::string> near = nearest_names(text, names);
+  const std::vector<std::string> near = berth::nearest(text, names, 3);
   if (!text.empty()) FUZZ_CHECK(!near.empty() && near.size() <= 3);
   for (std::string_view type : {text, std::string_view("multipart/form-data; boundary=bnd")})
     (void)peek_multipart(type, text);

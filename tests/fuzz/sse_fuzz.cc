@@ -134,8 +134,10 @@ bool has_duplicate_keys(const std::string& text) {
 void check_one_event(const std::string& event, const StreamEdits& edits) {
   if (event.starts_with("\xef\xbb\xbf")) return;
   std::optional<std::string> data = single_data(event);
-  // nlohmann ends a text at a NUL; keys written with escapes are not looked for.
-  if (!data || data->find('\0') != std::string::npos || data->find("\\u") != std::string::npos)
+  // nlohmann ends a text at a NUL and passes over a byte order mark; keys written with escapes are
+  // not looked for.
+  if (!data || data->find('\0') != std::string::npos || data->find("\\u") != std::string::npos ||
+      data->starts_with("\xef\xbb\xbf"))
     return;
   Json before = Json::parse(*data, nullptr, false);
   const std::string after = run(edits, 1 << 20, {event});
