@@ -47,6 +47,15 @@ void ReplicaRequest::build(const route::Target& replica, const proto::RequestHea
   upstream_.body = std::move(body);
 }
 
+void ReplicaRequest::build_edited(const route::Target& replica, const proto::RequestHead& head,
+                                  std::string_view body, const proto::SpliceList& edits) {
+  const size_t size = edits.edited_size(body.size());
+  begin_head(replica, size);
+  take_fields(head);
+  end_head(size);
+  edits.apply_to(body, size <= kInOne ? upstream_.head : upstream_.body);
+}
+
 void ReplicaRequest::rebuild(const route::Target& replica) {
   const std::string old = std::move(upstream_.head), old_body = std::move(upstream_.body);
   upstream_.release();

@@ -13,6 +13,7 @@
 
 #include "http/relay.h"
 #include "proto/http1.h"
+#include "proto/splice.h"
 #include "route/route_table.h"
 
 namespace berth::gateway {
@@ -28,6 +29,9 @@ class ReplicaRequest {
   void build_small(const route::Target& replica, const proto::RequestHead& head,
                    std::string_view body);
   void build(const route::Target& replica, const proto::RequestHead& head, std::string body);
+  // `body` with the edits.
+  void build_edited(const route::Target& replica, const proto::RequestHead& head,
+                    std::string_view body, const proto::SpliceList& edits);
   // Only as long as no response has begun (upstream() still holds the request).
   void rebuild(const route::Target& replica);
 

@@ -48,5 +48,21 @@ TEST(ReplicaRequest, IsRebuiltForAnotherReplica) {
   }
 }
 
+TEST(ReplicaRequest, AnEditedBodyIsLikeOneThatCameSo) {
+  for (size_t padding : {size_t{0}, ReplicaRequest::kInOne}) {
+    const std::string method = "POST", target = "/v1/x";
+    const std::string filler(padding, ' ');
+    const std::string body = "{\"model\":\"one\"" + filler + "}";
+    const std::string edited = "{\"model\":\"twenty-two\"" + filler + "}";
+    proto::SpliceList edits;
+    edits.add({9, 5}, "\"twenty-two\"");
+    ReplicaRequest a(method, target, "id"), b(method, target, "id");
+    a.build_edited(replica("h:1", "s", "twenty-two"), parse(kHead), body, edits);
+    b.build(replica("h:1", "s", "twenty-two"), parse(kHead), edited);
+    EXPECT_EQ(a.upstream().head, b.upstream().head);
+    EXPECT_EQ(a.upstream().body, b.upstream().body);
+  }
+}
+
 }  // namespace
 }  // namespace berth::gateway

@@ -14,7 +14,7 @@ void StreamRewriter::feed(std::string_view payload, std::string& out) {
 void StreamRewriter::finish(std::string& out) { out.append(edit_.held()); }
 
 JsonRewriter::JsonRewriter(std::string_view model, proto::UsageScan& usage)
-    : quoted_model_(proto::json_quote(model)), usage_(usage) {}
+    : model_(model), usage_(usage) {}
 
 void JsonRewriter::feed(std::string_view payload, std::string& out) {
   usage_.feed(payload);
@@ -33,8 +33,9 @@ void JsonRewriter::finish(std::string& out) {
   if (passing_) return;
   thread_local proto::SpliceList splices;  // keeps its memory
   splices.clear();
+  const std::string quoted_model = proto::json_quote(model_);
   proto::ReplyEdits edits;
-  edits.quoted_model = quoted_model_;
+  edits.quoted_model = quoted_model;
   proto::ReplyFate fate = proto::plan_reply_edits(held_, edits, splices);
   if (fate == proto::ReplyFate::edit) {
     splices.apply_to(held_, out);

@@ -36,7 +36,7 @@ class JsonRewriter final : public http::Rewriter {
 
  private:
   static constexpr size_t kMost = 16 * 1024 * 1024;
-  std::string quoted_model_;
+  std::string model_;
   proto::UsageScan& usage_;
   std::string held_;
   bool passing_ = false;

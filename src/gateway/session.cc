@@ -252,7 +252,7 @@ Session::Refusal Session::read_request() {
   }
   const proto::RequestHead& head = exchange_.head();
   if (!splices.empty()) {
-    request_.build(*replica_, head, splices.apply(body));
+    request_.build_edited(*replica_, head, body, splices);
   } else if (body.size() > ReplicaRequest::kInOne) {
     request_.build(*replica_, head, exchange_.take_body());
   } else {

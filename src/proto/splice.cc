@@ -7,6 +7,7 @@
 namespace berth::proto {
 
 void SpliceList::add(Span at, std::string_view text) {
+  if (splices_.empty()) splices_.reserve(4);  // more are rare
   auto place = std::upper_bound(splices_.begin(), splices_.end(), at.begin,
                                 [](size_t begin, const Splice& s) { return begin < s.at.begin; });
   CHECK(place == splices_.begin() || (place - 1)->at.end() <= at.begin);
@@ -26,6 +27,8 @@ size_t SpliceList::edited_size(size_t original_size) const {
 }
 
 void SpliceList::apply_to(std::string_view original, std::string& out) const {
+  const size_t needed = out.size() + edited_size(original.size());
+  if (out.capacity() < needed) out.reserve(needed);
   size_t from = 0;
   for (const Splice& s : splices_) {
     out.append(original.substr(from, s.at.begin - from));
