@@ -126,7 +126,8 @@ fi
 if wants sanitize; then
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  export TSAN_OPTIONS=halt_on_error=1
+  # Tests fork the agent and the shim, which start threads of their own.
+  export TSAN_OPTIONS=halt_on_error=1:die_after_fork=0
   build asan unit_tests contract_tests sim_tests sim
   unit asan -asan
   contract asan -asan
