@@ -6,7 +6,8 @@
 // agent_lifecycle.h). Exit statuses: lifecycle/stop_cause.h.
 //
 // Environment read: BERTH_URL and BERTH_KEY when the options leave them open, SLURM_JOB_ID and its
-// kin (hook_job.h). http_proxy and its kin are never used by the agent; the engine gets them.
+// kin and BERTH_JOB_BEGAN (hook_job.h). http_proxy and its kin are never used by the agent; the
+// engine gets them.
 // Nothing secret is in argv, in the engine's environment or in the log.
 #pragma once
 

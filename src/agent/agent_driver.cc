@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "base/log.h"
@@ -108,7 +109,7 @@ void AgentDriver::deliver(Event event) {
     // Before Berth hears of it: it dials back at once.
     front_->set_ready(ready ? Front::Ready::yes : Front::Ready::no,
                       std::string(to_string(machine_.lease_state())));
-    if (ready) log_ready();
+    if (ready) note_first_answer();
     for (const lifecycle::Command& command : commands) obey(command);
   }
   delivering_ = false;
@@ -134,8 +135,9 @@ void AgentDriver::arm_wake() {
     wake_.disarm();
 }
 
-void AgentDriver::log_ready() {
-  if (std::exchange(ready_logged_, true)) return;
+void AgentDriver::note_first_answer() {
+  if (answered_at_) return;
+  answered_at_ = now();
   log_info("agent", "the engine answers as \"{}\" after {}", served_model_,
            to_human(now() - started_wall_));
 }
@@ -195,6 +197,7 @@ void AgentDriver::start_engine() {
     return;
   }
   engine_ = std::move(started).value();
+  engine_at_ = now();
   log_info("agent", "engine started as process {} after {}", engine_->pid(),
            to_human(now() - started_wall_));
   deliver(lifecycle::EngineStarted{});
@@ -360,6 +363,9 @@ Task<void> AgentDriver::register_now() {
   request.engine = parts_.launch.preset->kind;
   request.access = parts_.options.access;
   request.stops_at = parts_.job.ends_at;
+  if (parts_.job.began_at)
+    request.began_ago = std::max(Duration(0), wall_now() - *parts_.job.began_at);
+  if (engine_at_) request.engine_ago = now() - *engine_at_;
   auto outcome = co_await berth_.register_replica(std::move(request));
   if (!outcome.reply) {
     log_warn("agent", "registration: {}", outcome.failure.why);
@@ -379,8 +385,16 @@ Task<void> AgentDriver::heartbeat(lifecycle::Heartbeat command) {
   request.context_length = context_length_;
   request.in_flight = front_->in_flight();
   request.stops_at = parts_.job.ends_at;
+  if (answered_at_) request.answered_ago = now() - *answered_at_;
   auto outcome = co_await berth_.heartbeat(std::move(request));
   if (outcome.reply) {
+    // An operator may have moved it since the job began.
+    const auto& ends_at = outcome.reply->job_ends_at;
+    if (ends_at && ends_at != parts_.job.ends_at) {
+      log_info("agent", "the job ends at {} now", to_rfc3339(*ends_at));
+      parts_.job.ends_at = ends_at;
+      deliver(lifecycle::JobSeen{ends_at});
+    }
     bool drain = outcome.reply->directive == proto::Directive::drain;
     deliver(lifecycle::HeartbeatAnswered{drain, outcome.reply->why});
   } else {

@@ -112,7 +112,7 @@ class AgentDriver {
   runtime::Task<void> heartbeat(lifecycle::Heartbeat command);
   runtime::Task<void> report(lifecycle::ReportEnd command);
   Status check_listener();
-  void log_ready();
+  void note_first_answer();
 
   runtime::Loop& loop_;
   runtime::BlockingPool& pool_;
@@ -126,11 +126,12 @@ class AgentDriver {
   std::unique_ptr<Front> front_;
   std::string address_;  // "host:port" of the front; "" until it listens
   std::unique_ptr<EngineProcess> engine_;
+  std::optional<Instant> engine_at_;    // exec
+  std::optional<Instant> answered_at_;  // first right answer
   std::string served_model_;
   std::optional<int64_t> context_length_;
   std::deque<Event> queue_;
   bool delivering_ = false;
-  bool ready_logged_ = false;
   std::optional<int> exit_;
   ExitWait* exit_wait_ = nullptr;
   WakeTimer wake_;

@@ -109,7 +109,8 @@ std::vector<std::string> engine_environment(char** own,
     std::string_view text = *entry;
     std::string name(text.substr(0, text.find('=')));
     // Nothing by which the engine, or who reads its environment, could act as the user or agent.
-    if (name == "BERTH_KEY" || name == "BERTH_JOIN_FILE" || more.contains(name)) continue;
+    bool own_only = name == "BERTH_KEY" || name == "BERTH_JOIN_FILE" || name == "BERTH_JOB_BEGAN";
+    if (own_only || more.contains(name)) continue;
     env.emplace_back(text);
   }
   for (const auto& [name, value] : more) env.push_back(name + "=" + value);

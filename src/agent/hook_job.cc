@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "runtime/command.h"
 #include "sched/slurm_text.h"
 
@@ -14,6 +17,18 @@ constexpr Duration kDeadline = seconds(20);
 std::string text(const Environment& get, const char* name) {
   const char* value = get(name);
   return value ? value : "";
+}
+
+// "1764543000.123456", as bash has it in EPOCHREALTIME: its decimal point is the locale's.
+std::optional<Instant> read_epoch(std::string_view text) {
+  int64_t whole = 0, thousandths = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (error != std::errc() || whole <= 0) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  std::string part(text.substr(std::min<size_t>(text.size(), 1), 3));
+  part.resize(3, '0');
+  std::from_chars(part.data(), part.data() + part.size(), thousandths);
+  return from_ms(whole * 1000 + thousandths);
 }
 
 Result<std::string> scontrol(std::vector<std::string> arguments) {
@@ -42,6 +57,7 @@ bool has_time(std::string_view line, std::string_view field) {
 
 JobFacts read_job_environment(const Environment& get) {
   JobFacts job;
+  job.began_at = read_epoch(text(get, "BERTH_JOB_BEGAN"));
   auto slurm = sched::parse_count(text(get, "SLURM_JOB_ID"));
   auto local = sched::parse_count(text(get, "BERTH_LOCAL_JOB_ID"));
   // A local job may have been started from inside a Slurm job; the inner one counts.

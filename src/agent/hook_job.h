@@ -2,7 +2,8 @@
 //
 // Environment: SLURM_JOB_ID, SLURM_CLUSTER_NAME, SLURM_RESTART_COUNT (absent in the first run),
 // SLURM_JOB_ACCOUNT, SLURMD_NODENAME, SLURM_JOB_END_TIME (newer Slurm); or the local scheduler's
-// BERTH_LOCAL_JOB_ID and BERTH_LOCAL_JOB_END. Neither: no job.
+// BERTH_LOCAL_JOB_ID and BERTH_LOCAL_JOB_END. Neither: no job. BERTH_JOB_BEGAN is the first line of
+// a script of Berth's, in seconds since 1970.
 // The questions to Slurm are asked with a cleaned environment (every SLURM_* and its kin but
 // SLURM_CONF is dropped, A21), fixed formats and a deadline, one command each.
 // Guarantees: what is not known stays absent. Errors of the commands are for the log: an agent
@@ -30,6 +31,7 @@ struct JobFacts {
   int restarts = 0;
   std::string account;
   std::string node;
+  std::optional<Instant> began_at;  // the script, by this node's clock
   std::optional<Instant> ends_at;
 };
 

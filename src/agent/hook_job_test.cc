@@ -46,6 +46,14 @@ TEST(JobFacts, FromTheEnvironment) {
   EXPECT_EQ(read({{"SLURM_JOB_ID", "x"}}).scheduler, JobFacts::Scheduler::none);
 }
 
+TEST(JobFacts, WhenTheScriptBegan) {
+  EXPECT_EQ(read({{"BERTH_JOB_BEGAN", "1764536765.123456"}}).began_at, from_ms(1764536765'123));
+  EXPECT_EQ(read({{"BERTH_JOB_BEGAN", "1764536765,5"}}).began_at, from_ms(1764536765'500));
+  EXPECT_EQ(read({{"BERTH_JOB_BEGAN", "1764536765"}}).began_at, from_ms(1764536765'000));
+  for (const char* none : {"", "soon", "-5.1", "99999999999999999999"})
+    EXPECT_EQ(read({{"BERTH_JOB_BEGAN", none}}).began_at, std::nullopt) << none;
+}
+
 TEST(JobFacts, WhatSlurmSaysOfAJob) {
   auto word = [](const char* state, const char* reason, const char* preempt) {
     return read_scontrol_job(std::string("JobId=7 JobName=x JobState=") + state + " Reason=" +

@@ -79,18 +79,4 @@ Result<std::string> site_secret(const std::string& state_dir) {
   return secret;
 }
 
-Result<std::string> stage_program(const std::string& shared_dir) {
-  auto program = read_small_file("/proc/self/exe", size_t{256} << 20);
-  if (!program) return std::move(program).error().wrap("read this program");
-  std::string folder = shared_dir + "/bin";
-  if (auto s = make_folder(folder, 0755); !s) return std::move(s).error();
-  std::string path = folder + "/berth-" + sha256_hex(*program).substr(0, 12);
-  struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && static_cast<size_t>(info.st_size) == program->size())
-    return path;
-  if (auto s = write_file(path, *program, 0755); !s)
-    return std::move(s).error().wrap("put this program where nodes see it");
-  return path;
-}
-
 }  // namespace berth::app

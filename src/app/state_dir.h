@@ -1,8 +1,8 @@
-// The daemon's folders: local state (--state DIR) and the shared folder that nodes see.
+// The daemon's own folder: local state (--state DIR). What nodes see is in shared_dir.h.
 //
 //   DIR/berth.db    SQLite (store/sqlite_store.h)     DIR/secret   what join tokens derive from
 //   DIR/berth.sock  the API for root and our own user  DIR/address  "host:port", once listening
-//   SHARED/bin/berth-<digest>  this very program, for jobs; SHARED/jobs/KEY/  a replica's files
+//   DIR/program     which file in SHARED/bin this program is
 //
 // Everything of DIR is 0600 or 0700. Functions block; they run once, at start.
 #pragma once
@@ -23,9 +23,5 @@ Result<std::string> read_small_file(const std::string& path, size_t limit);
 
 // The secret in DIR/secret; made at the first start. Refused when others may read it.
 Result<std::string> site_secret(const std::string& state_dir);
-
-// A copy of the running program under SHARED/bin, named by its content so that a running job's
-// copy is never overwritten. Returns its path.
-Result<std::string> stage_program(const std::string& shared_dir);
 
 }  // namespace berth::app

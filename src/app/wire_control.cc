@@ -3,9 +3,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/shared_dir.h"
 #include "app/state_dir.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "controller/report_findings.h"
 #include "http/client.h"
 #include "sched/local.h"
 #include "sched/slurm_cli.h"
@@ -61,6 +63,8 @@ Result<std::unique_ptr<sched::Scheduler>> open_slurm(const config::Config& confi
   return std::unique_ptr<sched::Scheduler>(std::move(opened).value());
 }
 
+constexpr Duration kSweepEvery = minutes(10);
+
 bool answers(sched::Scheduler& scheduler) {
   return scheduler.list().quality == JobListing::Quality::complete;
 }
@@ -80,7 +84,7 @@ plan::Policy policy_from(const config::Config& config, const std::string& secret
 }  // namespace
 
 ControlSide::ControlSide(const config::Config& config, runtime::Loop& loop)
-    : config_(config), loop_(loop) {}
+    : config_(config), loop_(loop), sweeps_(loop) {}
 
 ControlSide::~ControlSide() = default;
 
@@ -106,7 +110,7 @@ Status ControlSide::open_store() {
 }
 
 Status ControlSide::open_scheduler(const std::string& url) {
-  auto program = stage_program(config_.shared_dir);
+  auto program = stage_program(config_.shared_dir, config_.state_dir + "/program");
   if (!program) return std::move(program).error();
   site_.shared_dir = config_.shared_dir;
   site_.log_pattern = config_.log_dir;
@@ -196,8 +200,11 @@ Status ControlSide::wire(std::function<void(const Snapshots&)> publish) {
     return controller::verify_registration(*registration_, std::move(authorization),
                                            std::move(body), std::move(request));
   };
-  context_->gateway_findings = [this] {
-    return gateway_findings_ ? gateway_findings_() : std::vector<sched::Finding>{};
+  context_->own_findings = [this] {
+    auto findings = gateway_findings_ ? gateway_findings_() : std::vector<sched::Finding>{};
+    for (sched::Finding& f : controller::findings_of(controller_->report(), wall_now()))
+      findings.push_back(std::move(f));
+    return findings;
   };
   context_->keys = [this] { return newest_.keys; };
   api_.emplace(*context_);
@@ -226,6 +233,7 @@ Status ControlSide::start() {
 runtime::Task<void> ControlSide::stop() {
   stopping_ = true;
   co_await driver_->stop();
+  co_await sweeps_.join();
   co_await server_->drain(seconds(2));
   ::unlink((config_.state_dir + "/berth.sock").c_str());
 }
@@ -236,6 +244,11 @@ runtime::Task<void> ControlSide::expire_leases() {
   while (!stopping_) {
     co_await runtime::sleep_for(loop_, milliseconds(250));
     if (stopping_) co_return;
+    bool known = controller_->report().scheduler_known;  // what is in the queue
+    if (known && sweeps_.size() == 0 && wall_now() >= next_sweep_) {
+      next_sweep_ = wall_now() + kSweepEvery;
+      sweeps_.spawn(sweep_shared());
+    }
     // After a stall of this very process, agents are heard first.
     if (!controller_->may_expire(wall_now())) continue;
     auto expired = leases_->expire(wall_now());
@@ -244,6 +257,34 @@ runtime::Task<void> ControlSide::expire_leases() {
                lease.address, lease.public_name);
     if (!expired.empty()) changed();
   }
+}
+
+// Takes away what no live job needs.
+runtime::Task<void> ControlSide::sweep_shared() {
+  std::string shared = config_.shared_dir, program = site_.program;
+  auto look = [shared] { return job_folders(shared); };
+  std::vector<std::string> folders = co_await pool_.run(look);
+  SharedSweep what;
+  what.now = wall_now();
+  for (const auto& [key, replica] : state_->snapshot().replicas)
+    if (replica.state != ReplicaState::ended) what.live.insert(key);
+  // Jobs that no record knows, as after a database was restored, keep their folders too.
+  for (const auto& [key, jobs] : controller_->observed().jobs) what.live.insert(key);
+  for (const std::string& key : folders)
+    if (!what.live.contains(key)) what.over.push_back(key);
+  controller::Leases* leases = &*leases_;
+  what.join_token = [leases](const std::string& key) { return leases->join_token(key); };
+  store::Store* store = store_.get();
+  auto tidy = [store, shared, program, what]() mutable {
+    for (const std::string& key : what.live)
+      if (auto script = store->script(key); script && *script)
+        what.needed.push_back(std::move(**script));
+    return sweep(shared, program, what);
+  };
+  Swept swept = co_await pool_.run(tidy);
+  if (swept.jobs + swept.programs + swept.logs > 0)
+    log_info("serve", "{}: removed the folders of {} jobs, {} old programs and {} old logs", shared,
+             swept.jobs, swept.programs, swept.logs);
 }
 
 void ControlSide::changed() {

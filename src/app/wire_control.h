@@ -26,6 +26,7 @@
 #include "route/route_table.h"
 #include "runtime/blocking_pool.h"
 #include "runtime/loop.h"
+#include "runtime/task_scope.h"
 #include "sched/sched.h"
 #include "store/store.h"
 
@@ -64,6 +65,7 @@ class ControlSide {
   void publish();
   void changed();
   runtime::Task<void> expire_leases();
+  runtime::Task<void> sweep_shared();
   std::optional<controller::ServiceView> view(const std::string& public_name) const;
 
   config::Config config_;
@@ -87,6 +89,8 @@ class ControlSide {
   std::function<std::vector<sched::Finding>()> gateway_findings_;
   Snapshots newest_;
   bool stopping_ = false;
+  Instant next_sweep_{};
+  runtime::TaskScope sweeps_;  // last: destroyed before what its task uses
 };
 
 }  // namespace berth::app

@@ -7,9 +7,8 @@ namespace berth {
 Result<Json> parse_json(std::string_view text, int max_depth) {
   bool too_deep = false;
   try {
-    Json document = Json::parse(
-        text.begin(), text.end(),
-        [&](int depth, Json::parse_event_t, Json&) {
+    Json document =
+        Json::parse(text.begin(), text.end(), [&](int depth, Json::parse_event_t, Json&) {
           if (depth > max_depth) too_deep = true;
           return !too_deep;
         });

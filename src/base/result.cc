@@ -6,30 +6,48 @@ namespace berth {
 
 std::string_view to_string(Code code) {
   switch (code) {
-    case Code::invalid_argument: return "invalid_argument";
-    case Code::unauthenticated: return "unauthenticated";
-    case Code::permission_denied: return "permission_denied";
-    case Code::not_found: return "not_found";
-    case Code::conflict: return "conflict";
-    case Code::too_large: return "too_large";
-    case Code::exhausted: return "exhausted";
-    case Code::unavailable: return "unavailable";
-    case Code::timeout: return "timeout";
-    case Code::unknown_outcome: return "unknown_outcome";
-    case Code::cancelled: return "cancelled";
-    case Code::internal: return "internal";
+    case Code::invalid_argument:
+      return "invalid_argument";
+    case Code::unauthenticated:
+      return "unauthenticated";
+    case Code::permission_denied:
+      return "permission_denied";
+    case Code::not_found:
+      return "not_found";
+    case Code::conflict:
+      return "conflict";
+    case Code::too_large:
+      return "too_large";
+    case Code::exhausted:
+      return "exhausted";
+    case Code::unavailable:
+      return "unavailable";
+    case Code::timeout:
+      return "timeout";
+    case Code::unknown_outcome:
+      return "unknown_outcome";
+    case Code::cancelled:
+      return "cancelled";
+    case Code::internal:
+      return "internal";
   }
   return "internal";
 }
 
 std::string_view to_string(Source source) {
   switch (source) {
-    case Source::caller: return "caller";
-    case Source::berth: return "berth";
-    case Source::scheduler: return "scheduler";
-    case Source::engine: return "engine";
-    case Source::peer: return "peer";
-    case Source::system: return "system";
+    case Source::caller:
+      return "caller";
+    case Source::berth:
+      return "berth";
+    case Source::scheduler:
+      return "scheduler";
+    case Source::engine:
+      return "engine";
+    case Source::peer:
+      return "peer";
+    case Source::system:
+      return "system";
   }
   return "berth";
 }

@@ -1,10 +1,12 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 
 #include "controller/admin.h"
 
@@ -22,18 +24,31 @@ std::optional<int64_t> query_number(const ApiCall& call, const char* name, int64
   return std::min(n, max);
 }
 
+using Events = Result<std::vector<store::EventRecord>>;
+
+// The store is read on the pool: a slow disk holds up nobody but who asks.
+runtime::Task<Events> read_events(ApiContext& context, std::string service, int limit) {
+  store::Store* store = &context.store;
+  auto read = [store, service, limit] { return store->events(service, limit); };
+  co_return co_await context.pool.run(read);
+}
+
 // The replica that ?replica=KEY names, else the newest of the service, ended ones included.
-Result<ReplicaRecord> choose_replica(ApiContext& context, const ServiceRecord& service,
-                                     const ApiCall& call) {
-  auto wanted = call.query.find("replica");
-  auto history = context.store.history(service.public_name, 100);
-  if (!history) return std::move(history).error();
+runtime::Task<Result<ReplicaRecord>> choose_replica(ApiContext& context, std::string service,
+                                                    std::optional<std::string> wanted) {
+  store::Store* store = &context.store;
+  auto read = [store, service] { return store->history(service, 100); };
+  auto history = co_await context.pool.run(read);
+  if (!history) co_return std::move(history).error();
   for (const ReplicaRecord& r : *history)
-    if (wanted == call.query.end() || wanted->second == r.key) return r;
-  if (wanted != call.query.end())
-    return not_found("service \"" + service.public_name + "\" has no replica \"" + wanted->second +
-                     "\"");
-  return not_found("service \"" + service.public_name + "\" has had no replica yet");
+    if (!wanted || *wanted == r.key) co_return r;
+  if (wanted) co_return not_found("service \"" + service + "\" has no replica \"" + *wanted + "\"");
+  co_return not_found("service \"" + service + "\" has had no replica yet");
+}
+
+std::optional<std::string> wanted_replica(const ApiCall& call) {
+  auto it = call.query.find("replica");
+  return it == call.query.end() ? std::nullopt : std::optional(it->second);
 }
 
 struct Piece {
@@ -56,6 +71,32 @@ Result<Piece> read_piece(const std::string& path, int64_t offset, int64_t limit)
   piece.text.resize(static_cast<size_t>(n));
   piece.next_offset = offset + n;
   return piece;
+}
+
+// The newest replica of a service, if it ended without a word from its agent: then only the job's
+// output tells why (its setup failed, the agent could not make its workspace, ...).
+const ReplicaRecord* newest_that_ended_silently(const State& state, const std::string& service) {
+  const ReplicaRecord* newest = nullptr;
+  for (const auto& [key, r] : state.snapshot().replicas)
+    if (r.service == service && (!newest || r.intended_at > newest->intended_at)) newest = &r;
+  bool silent = newest && newest->state == ReplicaState::ended && !newest->agent_end &&
+                !newest->stop && newest->job.id != 0;
+  return silent ? newest : nullptr;
+}
+
+// The last lines of a log, none of them empty.
+std::vector<std::string> last_lines(const std::string& path, size_t count) {
+  constexpr int64_t kBytes = 4096;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return {};
+  auto piece = read_piece(path, std::max<int64_t>(0, info.st_size - kBytes), kBytes);
+  if (!piece) return {};
+  std::vector<std::string> lines;
+  std::istringstream text(piece->text);
+  for (std::string line; std::getline(text, line);)
+    if (!line.empty()) lines.push_back(line);
+  if (lines.size() > count) lines.erase(lines.begin(), lines.end() - static_cast<ptrdiff_t>(count));
+  return lines;
 }
 
 std::string_view level_text(sched::Finding::Level level) {
@@ -101,8 +142,17 @@ ApiTask explain_service(ApiContext& context, const ApiCall& call) {
     document["next_attempt_at"] = nullptr;
   }
   document["v"] = 1;
+  auto name = document["name"].get<std::string>();
+  bool own = find_own_service(context.state, call.names[0], call.caller).ok();
+  if (const ReplicaRecord* r = own ? newest_that_ended_silently(context.state, name) : nullptr) {
+    std::string path = context.log_path(*r);
+    document["explanation"].push_back("its agent said nothing; the log " + path + " ends:");
+    auto read = [path] { return last_lines(path, 5); };
+    for (const std::string& line : co_await context.pool.run(read))
+      document["explanation"].push_back("  " + line);
+  }
   Json events = Json::array();
-  if (auto newest = context.store.events(document["name"].get<std::string>(), 10))
+  if (auto newest = co_await read_events(context, name, 10))
     for (const store::EventRecord& e : *newest)
       events.push_back({{"at", to_rfc3339(e.at)},
                         {"kind", e.kind},
@@ -115,9 +165,11 @@ ApiTask explain_service(ApiContext& context, const ApiCall& call) {
 ApiTask service_script(ApiContext& context, const ApiCall& call) {
   auto service = find_own_service(context.state, call.names[0], call.caller);
   if (!service) co_return reply_error(service.error());
-  auto replica = choose_replica(context, **service, call);
+  auto replica = co_await choose_replica(context, (*service)->public_name, wanted_replica(call));
   if (!replica) co_return reply_error(replica.error());
-  auto script = context.store.script(replica->key);
+  store::Store* store = &context.store;
+  auto read = [store, key = replica->key] { return store->script(key); };
+  auto script = co_await context.pool.run(read);
   if (!script) co_return reply_error(script.error());
   if (!*script)
     co_return reply_error(not_found("replica " + replica->key + " was not submitted yet"));
@@ -129,7 +181,7 @@ ApiTask service_events(ApiContext& context, const ApiCall& call) {
   if (!service) co_return reply_error(no_service(context.state, call.names[0], call.caller));
   auto limit = query_number(call, "limit", 50, 1000);
   if (!limit) co_return reply_error(invalid_argument("limit must be a number"));
-  auto events = context.store.events(service->public_name, static_cast<int>(*limit));
+  auto events = co_await read_events(context, service->public_name, static_cast<int>(*limit));
   if (!events) co_return reply_error(events.error());
   Json list = Json::array();
   for (const store::EventRecord& e : *events)
@@ -144,7 +196,7 @@ ApiTask service_events(ApiContext& context, const ApiCall& call) {
 ApiTask service_logs(ApiContext& context, const ApiCall& call) {
   auto service = find_own_service(context.state, call.names[0], call.caller);
   if (!service) co_return reply_error(service.error());
-  auto replica = choose_replica(context, **service, call);
+  auto replica = co_await choose_replica(context, (*service)->public_name, wanted_replica(call));
   if (!replica) co_return reply_error(replica.error());
   auto offset = query_number(call, "offset", 0, INT64_MAX);
   auto limit = query_number(call, "limit", 64 * 1024, 1024 * 1024);
@@ -167,7 +219,7 @@ ApiTask doctor(ApiContext& context, const ApiCall&) {
   sched::Scheduler* scheduler = &context.scheduler;
   auto diagnose = [scheduler] { return scheduler->diagnose(); };
   std::vector<sched::Finding> findings = co_await context.pool.run(diagnose);
-  for (sched::Finding& f : context.gateway_findings()) findings.push_back(std::move(f));
+  for (sched::Finding& f : context.own_findings()) findings.push_back(std::move(f));
   std::vector<LeaseRecord> ready;  // a copy: leases come and go while we wait for answers
   for (const auto& [id, lease] : context.state.snapshot().leases)
     if (lease.state == LeaseState::ready) ready.push_back(lease);

@@ -19,6 +19,11 @@ bool may_see(const LeaseRecord& lease, const route::Caller& caller) {
   return route::may_use(r, caller);
 }
 
+// What an agent said of the past, by the time it is used.
+void age(std::optional<Duration>& ago, Duration waited) {
+  if (ago) *ago += waited;
+}
+
 }  // namespace
 
 Json lease_document(const LeaseRecord& lease, Instant now) {
@@ -112,8 +117,11 @@ ApiTask list_leases(ApiContext& context, const ApiCall& call) {
 ApiTask register_lease(ApiContext& context, const ApiCall& call) {
   auto request = proto::parse_register_request(call.request.body);
   if (!request) co_return reply_error(request.error());
+  Instant heard_at = context.clock();
   auto claim = co_await context.verify(call.request.authorization, call.request.body, *request);
   if (!claim) co_return reply_error(claim.error());
+  age(request->began_ago, context.clock() - heard_at);
+  age(request->engine_ago, context.clock() - heard_at);
   auto reply = context.leases.admit(*request, *claim, context.clock());
   if (!reply) co_return reply_error(reply.error());
   context.changed();
@@ -125,12 +133,14 @@ ApiTask heartbeat(ApiContext& context, const ApiCall& call) {
   if (!lease) co_return reply_error(lease.error());
   auto request = proto::parse_heartbeat_request(call.request.body);
   if (!request) co_return reply_error(request.error());
+  Instant heard_at = context.clock();
   Leases::Reachability reachability;
   if (context.leases.needs_dial_back(*lease, *request)) {
     LeaseRecord candidate = *lease;
     candidate.served_model = request->served_model;
     reachability = co_await context.dial_back(std::move(candidate));
   }
+  age(request->answered_ago, context.clock() - heard_at);
   auto reply = context.leases.heartbeat(lease->id, *request, reachability, context.clock());
   if (!reply) co_return reply_error(reply.error());
   const auto& leases = context.state.snapshot().leases;

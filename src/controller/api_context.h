@@ -55,8 +55,8 @@ struct ApiContext {
   std::function<runtime::Task<Result<Claim>>(std::string authorization, std::string body,
                                              proto::RegisterRequest)>
       verify;
-  // The gateway's own findings, for `berth doctor`.
-  std::function<std::vector<sched::Finding>()> gateway_findings;
+  // What Berth finds wrong with itself, for `berth doctor`: gateway and controller.
+  std::function<std::vector<sched::Finding>()> own_findings;
   // The API key's owner, or nullptr: the same table as the gateway uses.
   std::function<std::shared_ptr<const route::KeyTable>()> keys;
 };

@@ -66,8 +66,10 @@ const std::vector<ApiSchema>& api_schemas() {
        "key:text job_id:number cluster:text state:text node:text reason:text since:text|null "
        "ends_at:text|null time_left_s:number|null estimated_start:text|null generation:number "
        "restarts:number submit:text submit_error:text lease_id:text intended_at:text "
-       "started_at:text|null ready_at:text|null ended_at:text|null end_cause:text|null "
-       "end_detail:text exit_code:number|null signal:number|null stopping:text|null log_path:text"},
+       "started_at:text|null ready_at:text|null start:Start ended_at:text|null "
+       "end_cause:text|null end_detail:text exit_code:number|null signal:number|null "
+       "stopping:text|null log_path:text"},
+      {"Start", "began_at:text|null engine_at:text|null answered_at:text|null routed_at:text|null"},
       {"Lease",
        "id:text service:text replica_key:text owner:text project:text state:text detail:text "
        "job_id:number node:text address:text engine:text served_model:text "
@@ -107,12 +109,12 @@ const std::vector<ApiSchema>& api_schemas() {
       {"Register",
        "v:number service:text replica_key?:text job_id?:number cluster?:text restarts?:number "
        "node?:text address:text secret:text renew:text engine:text access?:any "
-       "stops_at?:text|null"},
+       "stops_at?:text|null began_ago_ms?:number engine_ago_ms?:number"},
       {"Registered", "v:number lease_id:text public_name:text ttl_ms:number heartbeat_ms:number"},
       {"Heartbeat",
        "v:number state:text detail?:text served_model?:text context_length?:number "
-       "in_flight?:number stops_at?:text|null"},
-      {"Beaten", "v:number directive:text why:text ttl_ms:number"},
+       "in_flight?:number stops_at?:text|null answered_ago_ms?:number"},
+      {"Beaten", "v:number directive:text why:text ttl_ms:number job_ends_at:text|null"},
       {"End", "v:number cause:text detail?:text exit_code?:number signal?:number"},
       {"Ended", "v:number"},
       {"OpenApi", "openapi:text info:any paths:any components:any"},

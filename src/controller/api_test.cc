@@ -25,6 +25,9 @@ class NoScheduler : public sched::Scheduler {
   Result<std::vector<JobEnd>> ended(const std::vector<JobRef>&) override {
     return std::vector<JobEnd>{};
   }
+  Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>&) override {
+    return std::vector<JobEnd>{};
+  }
   Status cancel(const JobRef&, sched::CancelMode) override { return {}; }
   Result<std::optional<sched::JobIdentity>> identify(uint64_t) override {
     return std::optional<sched::JobIdentity>{};
@@ -59,7 +62,7 @@ class ApiTest : public ::testing::Test {
     context_.log_path = [](const ReplicaRecord& r) { return "/logs/" + r.key; };
     context_.dial_back = reachable;
     context_.verify = claim_bob;
-    context_.gateway_findings = [] { return std::vector<sched::Finding>{}; };
+    context_.own_findings = [] { return std::vector<sched::Finding>{}; };
     context_.keys = [this] { return key_table(state_.snapshot()); };
   }
   static LeasePolicy local_policy() {

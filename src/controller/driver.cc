@@ -15,8 +15,10 @@ struct Submitted {
 
 }  // namespace
 
-Duration next_look(const DriverSettings& settings, int failures, uint64_t salt) {
-  if (failures == 0) return settings.poll_interval;
+Duration next_look(const DriverSettings& settings, Pace pace, int failures, uint64_t salt) {
+  if (failures == 0)
+    return pace == Pace::busy ? settings.poll_interval
+                              : std::max(settings.poll_interval, settings.rest_interval);
   Duration wait = settings.poll_interval * (int64_t{1} << std::min(failures, 10));
   wait = std::min(wait, settings.failing_interval);
   return wait + Duration(static_cast<int64_t>(salt % 256) * wait.count() / 1024);
@@ -62,6 +64,11 @@ void Driver::step() {
               step.committed.error().message);
   run(step.effects);
   if (step.publish) ports_.publish();
+  // There is something to do again: what is known of the queue may be old.
+  if (pace_ == Pace::rest && !plan::at_rest(ports_.controller.report())) {
+    pace_ = Pace::busy;
+    look();
+  }
 }
 
 void Driver::run(const plan::Effects& effects) {
@@ -94,7 +101,8 @@ runtime::Task<void> Driver::look_once() {
   failures_ = good ? 0 : failures_ + 1;
   ports_.controller.on_listing(listing);
   if (life_ != Life::running) co_return;
-  look_alarm_.in(next_look(settings_, failures_, ++looks_ * 0x9e3779b97f4a7c15u >> 32));
+  pace_ = plan::at_rest(ports_.controller.report()) ? Pace::rest : Pace::busy;
+  look_alarm_.in(next_look(settings_, pace_, failures_, ++looks_ * 0x9e3779b97f4a7c15u >> 32));
   wake();
 }
 

@@ -43,6 +43,9 @@ class InstantScheduler : public sched::Scheduler {
   Result<std::vector<JobEnd>> ended(const std::vector<JobRef>&) override {
     return std::vector<JobEnd>{};
   }
+  Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>&) override {
+    return std::vector<JobEnd>{};
+  }
   Status cancel(const JobRef& job, sched::CancelMode) override {
     std::lock_guard lock(mutex);
     std::erase_if(jobs, [&](const auto& entry) { return entry.second.ref.id == job.id; });
@@ -154,11 +157,13 @@ TEST_F(DriverTest, NothingHappensWhileTheQueueIsUnknown) {  // C03
 
 TEST(DriverLooks, GetRarerWhileTheyFail) {  // C25
   DriverSettings s;
-  EXPECT_EQ(next_look(s, 0, 77), seconds(2));
-  EXPECT_EQ(next_look(s, 1, 0), seconds(4));
-  EXPECT_EQ(next_look(s, 4, 0), seconds(32));
-  EXPECT_EQ(next_look(s, 50, 0), seconds(60));
-  EXPECT_LE(next_look(s, 50, 255), seconds(75));
+  EXPECT_EQ(next_look(s, Pace::busy, 0, 77), seconds(2));
+  EXPECT_EQ(next_look(s, Pace::rest, 0, 77), seconds(10));
+  EXPECT_EQ(next_look(s, Pace::rest, 1, 0), seconds(4));  // a failure is looked into
+  EXPECT_EQ(next_look(s, Pace::busy, 1, 0), seconds(4));
+  EXPECT_EQ(next_look(s, Pace::busy, 4, 0), seconds(32));
+  EXPECT_EQ(next_look(s, Pace::busy, 50, 0), seconds(60));
+  EXPECT_LE(next_look(s, Pace::busy, 50, 255), seconds(75));
 }
 
 }  // namespace

@@ -171,6 +171,8 @@ Result<proto::RegisterReply> Leases::admit(const proto::RegisterRequest& request
   if (!lease.stops_at && claim.job) lease.stops_at = claim.job->ends_at;
   lease.registered_at = lease.renewed_at = now;
   lease.expires_at = now + policy_.ttl;
+  if (request.began_ago) lease.start.began_at = now - *request.began_ago;
+  if (request.engine_ago) lease.start.engine_at = now - *request.engine_ago;
 
   store::Change change;
   for (const auto& [id, old] : state_.snapshot().leases) {
@@ -221,6 +223,9 @@ Result<proto::HeartbeatReply> Leases::heartbeat(const std::string& lease_id,
     lease.state = LeaseState::loading;
     lease.detail = reachability.detail;
   }
+  if (request.answered_ago && !lease.start.answered_at)
+    lease.start.answered_at = now - *request.answered_ago;
+  if (lease.state == LeaseState::ready && !lease.start.routed_at) lease.start.routed_at = now;
   // A drain that Berth asked for is not undone by an agent that has not heard of it yet.
   bool drain = it->second.state == LeaseState::draining;
   if (drain) {
@@ -236,13 +241,17 @@ Result<proto::HeartbeatReply> Leases::heartbeat(const std::string& lease_id,
     bool state_changed = lease.state != it->second.state;
     store::Change change;
     change.put_leases.push_back(lease);
+    bool first_ready = lease.start.routed_at && !it->second.start.routed_at;
     if (state_changed)
       change.events.push_back({0, now, lease.public_name, lease.replica_key,
-                               std::string(to_string(lease.state)), lease.detail});
+                               std::string(to_string(lease.state)),
+                               first_ready ? describe(lease.start) : lease.detail});
     if (auto status = state_.commit(change); !status) return std::move(status).error();
   }
   proto::HeartbeatReply reply;
   reply.ttl = policy_.ttl;
+  if (const ReplicaRecord* replica = state_.replica(lease.replica_key))
+    reply.job_ends_at = replica->ends_at;
   if (drain) {
     reply.directive = proto::Directive::drain;
     reply.why = lease.detail;

@@ -193,6 +193,28 @@ TEST_F(LeasesTest, ReadyNeedsTheDialBack) {
   EXPECT_FALSE(leases_->needs_dial_back(only(), h));
 }
 
+TEST_F(LeasesTest, RecordsWhatAStartTook) {
+  start();
+  proto::RegisterRequest r = request("q");
+  r.began_ago = milliseconds(400);
+  r.engine_ago = milliseconds(100);
+  auto reply = leases_->admit(r, munge_claim("bob", "bob", "r"), kNow);
+  proto::HeartbeatRequest h;
+  h.state = LeaseState::ready;
+  h.answered_ago = milliseconds(30);
+  Leases::Reachability yes{Leases::Reachability::Answer::reachable, ""};
+  Instant then = kNow + seconds(5);
+  ASSERT_TRUE(leases_->heartbeat(reply->lease_id, h, yes, then).ok());
+  StartTimes expected{kNow - milliseconds(400), kNow - milliseconds(100), then - milliseconds(30),
+                      then};
+  EXPECT_EQ(only().start, expected);
+  EXPECT_EQ(store_.events("", 1)->at(0).text,
+            "to the engine 0.30 s, to its first right answer 5.07 s, to requests 0.03 s");
+  h.answered_ago = seconds(3);  // the next heartbeat tells it again
+  ASSERT_TRUE(leases_->heartbeat(reply->lease_id, h, yes, then + seconds(3)).ok());
+  EXPECT_EQ(only().start, expected);
+}
+
 TEST_F(LeasesTest, DrainingNeverBecomesReadyAgain) {
   start();
   auto reply = leases_->admit(request("q"), munge_claim("bob", "bob", "r"), kNow);

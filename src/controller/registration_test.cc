@@ -18,6 +18,9 @@ class OneJobScheduler : public sched::Scheduler {
   Result<std::vector<JobEnd>> ended(const std::vector<JobRef>&) override {
     return std::vector<JobEnd>{};
   }
+  Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>&) override {
+    return std::vector<JobEnd>{};
+  }
   Status cancel(const JobRef&, sched::CancelMode) override { return {}; }
   Result<std::optional<sched::JobIdentity>> identify(uint64_t id) override {
     if (down) return unavailable("slurmctld does not answer", Source::scheduler);

@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "model/job.h"
 #include "model/service.h"
+#include "model/start_times.h"
 
 namespace berth {
 
@@ -39,6 +40,7 @@ struct LeaseRecord {
   Instant renewed_at{};
   Instant expires_at{};
   std::optional<Instant> stops_at;  // the job's end as the agent knows it
+  StartTimes start;
 
   bool operator==(const LeaseRecord&) const = default;
 };

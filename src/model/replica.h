@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "model/job.h"
+#include "model/start_times.h"
 
 namespace berth {
 
@@ -104,6 +105,7 @@ struct ReplicaRecord {
   std::optional<Instant> started_at;
   std::optional<Instant> ends_at;       // the job's time limit
   std::optional<Instant> ready_at;      // first time it was ready in this run
+  StartTimes start;                     // of this run, as far as it has come
   std::optional<Instant> last_seen_at;  // last good listing or heartbeat that showed it alive
   std::string lease_id;
 

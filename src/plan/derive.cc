@@ -186,6 +186,7 @@ ServiceReport derive(const ServiceView& view, const Observed& observed, const Es
     if (std::optional<Reason> reason = of_replica(*r, policy, now))
       report.reasons.push_back(*std::move(reason));
   }
+  for (const Reason& reason : view.more) report.reasons.push_back(reason);
   if (view.older > 0) add(ReasonKind::replacing, "", view.older);
   if (view.over_tick_limit) add(ReasonKind::tick_limit, "", view.missing);
   std::stable_sort(report.reasons.begin(), report.reasons.end(),

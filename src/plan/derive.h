@@ -22,6 +22,7 @@ struct ServiceView {
   int older = 0;    // older ones that serve until they are replaced
   bool over_tick_limit = false;
   std::optional<Instant> retry_at;  // of a refused submit
+  std::vector<Reason> more;         // seen by plan() itself: a guard that held, a second job
 };
 
 ServiceReport derive(const ServiceView& view, const Observed& observed, const Estimates& estimates,

@@ -30,6 +30,7 @@ struct Work {
   std::optional<Instant> retry_at;
   int older = 0;
   bool over_limit = false;
+  std::vector<Reason> more;
 };
 
 class Planner {
@@ -59,14 +60,18 @@ class Planner {
   }
 
  private:
-  bool living(const std::string& key) const {
-    return replicas_.at(key).state != ReplicaState::ended;
+  // As it will be, or as it is where nothing changes.
+  const ReplicaRecord& record(const std::string& key) const {
+    auto it = replicas_.find(key);
+    return it == replicas_.end() ? in_.replicas.at(key) : it->second;
   }
+
+  bool living(const std::string& key) const { return record(key).state != ReplicaState::ended; }
 
   std::vector<const ReplicaRecord*> replicas_of(const Work& work, bool only_living) const {
     std::vector<const ReplicaRecord*> found;
     for (const std::string& key : work.keys)
-      if (!only_living || living(key)) found.push_back(&replicas_.at(key));
+      if (!only_living || living(key)) found.push_back(&record(key));
     return found;
   }
 
@@ -99,6 +104,10 @@ class Planner {
   void track_all() {
     for (const auto& [name, service] : in_.services) work_[name].service = &service;
     for (const auto& [key, replica] : in_.replicas) {
+      auto work = work_.find(replica.service);
+      if (work != work_.end()) work->second.keys.push_back(key);
+      // Nothing changes any more: read where it is, not copied.
+      if (replica.state == ReplicaState::ended && replica.ended_at && !lease_of(key)) continue;
       Tracked tracked = track(replica, lease_of(key), observed_, policy_, now_);
       if (tracked.drop_lease) {
         out_.changes.remove_leases.push_back(lease_of(key)->id);
@@ -107,9 +116,19 @@ class Planner {
       if (tracked.wants_lookup) lookups_.push_back(key);
       for (Note& n : tracked.notes) out_.changes.notes.push_back(std::move(n));
       replicas_[key] = std::move(tracked.record);
-      auto it = work_.find(replica.service);
-      if (it != work_.end()) it->second.keys.push_back(key);
     }
+  }
+
+  // A reason that is seen here, for the report of the replica's service.
+  void tell(const std::string& key, ReasonKind kind, std::string detail, uint64_t job_id) {
+    auto it = work_.find(record(key).service);
+    if (it == work_.end()) return;
+    Reason reason;
+    reason.kind = kind;
+    reason.replica_key = key;
+    reason.detail = std::move(detail);
+    reason.job_id = job_id;
+    it->second.more.push_back(std::move(reason));
   }
 
   void stop(const std::string& key, StopIntent intent) {
@@ -148,18 +167,20 @@ class Planner {
       for (auto& [key, intent] : undeclared) stop(key, std::move(intent));
     }
     int room = std::max(1, share) - leaving;
-    int held_back = 0;
+    std::vector<std::string> held_back;
     for (auto& [key, intent] : ill) {
       if (replicas_.at(key).ready_at && room-- <= 0)
-        ++held_back;
+        held_back.push_back(key);
       else
         stop(key, std::move(intent));
     }
-    if (held_back > 0 && !out_.report.guard)
-      out_.report.guard = fmt::format(
-          "{} more replicas have been silent or unhealthy for long and would be replaced, but only "
-          "{} of {} may go at once: check the path from the agents to Berth",
-          held_back, std::max(1, share), healthy);
+    if (held_back.empty()) return;
+    std::string why = fmt::format(
+        "{} more replicas have been silent or unhealthy for long and would be replaced, but only "
+        "{} of {} may go at once: check the path from the agents to Berth",
+        held_back.size(), std::max(1, share), healthy);
+    for (const std::string& key : held_back) tell(key, ReasonKind::blast_guard, why, 0);
+    if (!out_.report.guard) out_.report.guard = std::move(why);
   }
 
   void decide_scale(Work& work) {
@@ -171,7 +192,7 @@ class Planner {
     work.start = scaled.start;
     work.older = scaled.older;
     for (const std::string& key : work.keys) {
-      const ReplicaRecord& r = replicas_.at(key);
+      const ReplicaRecord& r = record(key);
       if (!living(key) || r.submit != SubmitState::refused || r.stop) continue;
       Instant at = r.submit_sent_at.value_or(r.intended_at) + refused_pause(r);
       if (work.retry_key.empty()) work.retry_key = key;
@@ -226,10 +247,14 @@ class Planner {
     out_.effects.submits.push_back({key});
   }
 
+  bool known(const std::string& key) const {
+    return replicas_.contains(key) || in_.replicas.contains(key);
+  }
+
   std::string create(Work& work) {
     const ServiceRecord& service = *work.service;
     ReplicaRecord r;
-    for (int n = 0; r.key.empty() || replicas_.contains(r.key); ++n)
+    for (int n = 0; r.key.empty() || known(r.key); ++n)
       r.key = fmt::format(
           "{}{:016x}", kKeyPrefix,
           hash64(fmt::format("{}|{}|{}|{}|{}", policy_.installation, service.public_name,
@@ -285,16 +310,17 @@ class Planner {
   void cancel_strays() {
     for (const auto& [key, jobs] : observed_.jobs) {
       if (!key.starts_with(kKeyPrefix)) continue;
-      auto it = replicas_.find(key);
-      if (it == replicas_.end()) {
+      if (!known(key)) {
         out_.report.strange_keys.push_back(key);
         continue;
       }
-      const ReplicaRecord& r = it->second;
+      const ReplicaRecord& r = record(key);
       for (const JobSeen& seen : jobs) {
         if (is_ended(seen.job.state) || seen.job.state == JobState::completing) continue;
         bool ours = r.state != ReplicaState::ended &&
                     (r.submit != SubmitState::accepted || r.job.id == seen.job.ref.id);
+        if (!ours)
+          tell(key, ReasonKind::duplicate_job, fmt::format("job {}", seen.job.ref.id), r.job.id);
         if (ours || seen.asked_at <= r.state_since || !usable_ ||
             now_ - seen.asked_at > policy_.cancel_knowledge)
           continue;
@@ -344,8 +370,8 @@ class Planner {
     report.scheduler_error = observed_.scheduler.error;
     report.scheduler_known = observed_.scheduler.complete_asked_at.has_value();
     for (const auto& [name, work] : work_) {
-      ServiceView view{work.service, replicas_of(work, true), work.history, work.start,
-                       work.older,   work.over_limit,         work.retry_at};
+      ServiceView view{work.service, replicas_of(work, true), work.history,  work.start,
+                       work.older,   work.over_limit,         work.retry_at, work.more};
       report.services[name] = derive(view, observed_, estimates_, policy_, now_);
     }
   }
@@ -365,7 +391,7 @@ class Planner {
   const Instant now_;
   const bool usable_;
 
-  std::map<std::string, ReplicaRecord> replicas_;     // as they will be
+  std::map<std::string, ReplicaRecord> replicas_;     // as they will be; settled ones left out
   std::map<std::string, const LeaseRecord*> leases_;  // the newest of each replica
   std::map<std::string, Work> work_;                  // by service
   std::vector<std::string> lookups_;

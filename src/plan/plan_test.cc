@@ -813,6 +813,25 @@ TEST(Plan, ManySilentAgentsAreNotStoppedAllAtOnce) {
   for (const std::string& key : keys) stopping += s.replicas[key].stop.has_value();
   EXPECT_EQ(stopping, 2);
   EXPECT_TRUE(s.report.guard.has_value());
+  const std::vector<Reason>& said = s.report.services.begin()->second.reasons;
+  EXPECT_TRUE(std::any_of(said.begin(), said.end(),
+                          [](const Reason& r) { return r.kind == ReasonKind::blast_guard; }));
+}
+
+TEST(Plan, ASecondJobWithAReplicasKeyIsTold) {
+  Scene s;
+  s.service("alice/m");
+  std::string key = s.bring_up("alice/m");
+  JobObserved ours = s.job(key, JobState::running), second = ours;
+  second.ref.id += 1000;
+  s.list({ours, second});
+  s.lease(key, LeaseState::ready);
+  s.step();
+  const std::vector<Reason>& said = s.report.services.at("alice/m").reasons;
+  auto told = std::find_if(said.begin(), said.end(),
+                           [](const Reason& r) { return r.kind == ReasonKind::duplicate_job; });
+  ASSERT_NE(told, said.end());
+  EXPECT_EQ(told->detail, "job " + std::to_string(second.ref.id));
 }
 
 TEST(Plan, ReplicasOfNoDeclaredServiceAreGuarded) {

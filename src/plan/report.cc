@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace berth::plan {
 namespace {
 
@@ -78,6 +80,13 @@ std::string words(const Reason& reason, Instant now) {
 }
 
 }  // namespace
+
+bool at_rest(const Report& report) {
+  return std::all_of(report.services.begin(), report.services.end(), [](const auto& entry) {
+    const ServiceReport& service = entry.second;
+    return service.next == NextStep::nothing && service.counts.living() == service.counts.ready;
+  });
+}
 
 std::string_view to_string(NextStep step) {
   switch (step) {

@@ -99,6 +99,9 @@ struct Report {
   bool operator==(const Report&) const = default;
 };
 
+// Whether no service waits for anything that the queue would show.
+bool at_rest(const Report& report);
+
 std::string_view to_string(NextStep step);
 
 // "waiting: Resources, since 3m05s", "ready: 3/3".

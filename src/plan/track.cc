@@ -280,6 +280,7 @@ class Tracker {
     r().restarts = std::max(job.restarts, r().restarts + (back ? 1 : 0));
     out_.drop_lease = of_old_run;
     r().ready_at.reset();
+    r().start = {};
     r().started_at.reset();
     r().ends_at.reset();
     r().lease_id.clear();
@@ -307,6 +308,7 @@ class Tracker {
       return;
     }
     r().lease_id = lease_->id;
+    if (!r().start.routed_at) r().start = lease_->start;  // else it has registered again
     if (!lease_->node.empty() && r().node.empty()) r().node = lease_->node;
     follow_lease_state();
   }

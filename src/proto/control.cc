@@ -29,6 +29,12 @@ class Reader {
     return has(name) ? integer(name) : fallback;
   }
   Duration duration_ms(const char* name) { return Duration(integer(name)); }
+  std::optional<Duration> ago_ms(const char* name) {
+    if (!has(name)) return std::nullopt;
+    Duration ago = duration_ms(name);
+    if (ago < Duration(0)) fail(name, "must not be negative");
+    return ago;
+  }
   std::optional<Instant> instant(const char* name) {
     if (!has(name)) return std::nullopt;
     auto t = parse_rfc3339(text(name));
@@ -71,6 +77,10 @@ class Reader {
 
 Json optional_time(const std::optional<Instant>& t) {
   return t ? Json(to_rfc3339(*t)) : Json(nullptr);
+}
+
+void put_ago(Json& document, const char* name, const std::optional<Duration>& ago) {
+  if (ago) document[name] = ago->count();
 }
 
 template <class T>
@@ -123,19 +133,22 @@ Result<AccessSpec> parse_access(const Json& document) {
 }
 
 Json to_json(const RegisterRequest& m) {
-  return {{"v", 1},
-          {"service", m.service},
-          {"replica_key", m.replica_key},
-          {"job_id", m.job_id},
-          {"cluster", m.cluster},
-          {"restarts", m.restarts},
-          {"node", m.node},
-          {"address", m.address},
-          {"secret", m.secret},
-          {"renew", m.renew},
-          {"engine", to_string(m.engine)},
-          {"access", to_json(m.access)},
-          {"stops_at", optional_time(m.stops_at)}};
+  Json j = {{"v", 1},
+            {"service", m.service},
+            {"replica_key", m.replica_key},
+            {"job_id", m.job_id},
+            {"cluster", m.cluster},
+            {"restarts", m.restarts},
+            {"node", m.node},
+            {"address", m.address},
+            {"secret", m.secret},
+            {"renew", m.renew},
+            {"engine", to_string(m.engine)},
+            {"access", to_json(m.access)},
+            {"stops_at", optional_time(m.stops_at)}};
+  put_ago(j, "began_ago_ms", m.began_ago);
+  put_ago(j, "engine_ago_ms", m.engine_ago);
+  return j;
 }
 
 Json to_json(const RegisterReply& m) {
@@ -154,6 +167,7 @@ Json to_json(const HeartbeatRequest& m) {
             {"in_flight", m.in_flight},
             {"stops_at", optional_time(m.stops_at)}};
   if (m.context_length) j["context_length"] = *m.context_length;
+  put_ago(j, "answered_ago_ms", m.answered_ago);
   return j;
 }
 
@@ -161,7 +175,8 @@ Json to_json(const HeartbeatReply& m) {
   return {{"v", 1},
           {"directive", m.directive == Directive::drain ? "drain" : "none"},
           {"why", m.why},
-          {"ttl_ms", m.ttl.count()}};
+          {"ttl_ms", m.ttl.count()},
+          {"job_ends_at", optional_time(m.job_ends_at)}};
 }
 
 Json to_json(const EndReport& m) {
@@ -199,6 +214,8 @@ Result<RegisterRequest> parse_register_request(std::string_view body) {
       }
   m.engine = r.one_of("engine", parse_engine_kind);
   m.stops_at = r.instant("stops_at");
+  m.began_ago = r.ago_ms("began_ago_ms");
+  m.engine_ago = r.ago_ms("engine_ago_ms");
   if (r.has("access")) {
     auto access = parse_access(r.member("access"));
     if (!access) return std::move(access).error().wrap("registration");
@@ -236,6 +253,7 @@ Result<HeartbeatRequest> parse_heartbeat_request(std::string_view body) {
   if (r.has("context_length")) m.context_length = r.integer("context_length");
   m.in_flight = static_cast<int>(r.integer_or("in_flight", 0));
   m.stops_at = r.instant("stops_at");
+  m.answered_ago = r.ago_ms("answered_ago_ms");
   return finish(r, std::move(m));
 }
 
@@ -253,6 +271,7 @@ Result<HeartbeatReply> parse_heartbeat_reply(std::string_view body) {
     r.fail("directive", "has an unknown value");
   m.why = r.text_or_empty("why");
   m.ttl = r.duration_ms("ttl_ms");
+  m.job_ends_at = r.instant("job_ends_at");
   return finish(r, std::move(m));
 }
 

@@ -43,6 +43,9 @@ struct RegisterRequest {
   EngineKind engine = EngineKind::command;
   AccessSpec access;  // wished by a self-registered service; default: the paying project
   std::optional<Instant> stops_at;
+  // How long before this message, so that nobody's clock matters; absent: not known.
+  std::optional<Duration> began_ago;   // the first line of the job's script
+  std::optional<Duration> engine_ago;  // exec of the engine
 };
 
 struct RegisterReply {
@@ -59,6 +62,7 @@ struct HeartbeatRequest {
   std::optional<int64_t> context_length;
   int in_flight = 0;  // requests the front is relaying
   std::optional<Instant> stops_at;
+  std::optional<Duration> answered_ago;  // the engine's first right answer
 };
 
 // What Berth asks of the agent.
@@ -68,6 +72,7 @@ struct HeartbeatReply {
   Directive directive = Directive::none;
   std::string why;
   Duration ttl = seconds(10);
+  std::optional<Instant> job_ends_at;  // by the scheduler, where Berth follows the job
 };
 
 struct EndReport {

@@ -19,6 +19,7 @@ RegisterRequest example() {
   m.engine = EngineKind::vllm;
   m.access.users = {"bob"};
   m.stops_at = from_ms(1796066765000);
+  m.began_ago = milliseconds(310);
   return m;
 }
 
@@ -29,6 +30,15 @@ TEST(Control, RegisterRoundTrip) {
   EXPECT_EQ(dump_json(to_json(*back)), dump_json(to_json(m)));
   EXPECT_EQ(back->access.users, m.access.users);
   EXPECT_EQ(back->stops_at, m.stops_at);
+  EXPECT_EQ(back->began_ago, milliseconds(310));
+  EXPECT_FALSE(back->engine_ago);
+}
+
+TEST(Control, WhatIsPastCannotBeNegative) {
+  Json j = to_json(example());
+  j["began_ago_ms"] = -1;
+  EXPECT_NE(parse_register_request(dump_json(j)).error().message.find("began_ago_ms"),
+            std::string::npos);
 }
 
 TEST(Control, ErrorsNameTheMember) {
@@ -53,10 +63,12 @@ TEST(Control, HeartbeatsAndEnds) {
   HeartbeatRequest h;
   h.state = LeaseState::ready;
   h.context_length = 4096;
+  h.answered_ago = milliseconds(7);
   auto back = parse_heartbeat_request(dump_json(to_json(h)));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->state, LeaseState::ready);
   EXPECT_EQ(back->context_length, 4096);
+  EXPECT_EQ(back->answered_ago, milliseconds(7));
 
   HeartbeatReply reply;
   reply.directive = Directive::drain;

@@ -370,6 +370,16 @@ Result<std::vector<JobEnd>> LocalScheduler::ended(const std::vector<JobRef>& job
   return ends;
 }
 
+Result<std::vector<JobEnd>> LocalScheduler::ended_by_key(const std::vector<std::string>& keys) {
+  std::vector<JobRef> jobs;
+  for (const std::string& key : keys) {
+    auto job = read_job(key);
+    if (!job) return job.error();
+    if (*job) jobs.push_back({(*job)->spec.id, "", (*job)->spec.submitted_at});
+  }
+  return ended(jobs);
+}
+
 Status LocalScheduler::cancel(const JobRef& ref, CancelMode mode) {
   auto job = find(ref.id);
   if (!job) return job.error();

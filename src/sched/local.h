@@ -43,6 +43,7 @@ class LocalScheduler : public Scheduler {
   Result<JobRef> submit(const JobRequest& request) override;
   JobListing list() override;
   Result<std::vector<JobEnd>> ended(const std::vector<JobRef>& jobs) override;
+  Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>& keys) override;
   Status cancel(const JobRef& job, CancelMode mode) override;
   Result<std::optional<JobIdentity>> identify(uint64_t job_id) override;
   std::vector<Finding> diagnose() override;

@@ -71,12 +71,8 @@ class Scheduler {
   // How the given jobs ended, for those that have. A job not in the answer is not known to have
   // ended. An error: nothing is known.
   virtual Result<std::vector<JobEnd>> ended(const std::vector<JobRef>& jobs) = 0;
-  // The same by key, for jobs whose id was never learnt (the reply to their submit was lost). A
-  // scheduler that cannot ask by key leaves this as it is: nothing is known.
-  virtual Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>& keys) {
-    (void)keys;
-    return std::vector<JobEnd>{};
-  }
+  // The same by key, for jobs whose id was never learnt (the reply to their submit was lost).
+  virtual Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>& keys) = 0;
   virtual Status cancel(const JobRef& job, CancelMode mode) = 0;
   // nullopt: no such job among those that run or wait now.
   virtual Result<std::optional<JobIdentity>> identify(uint64_t job_id) = 0;

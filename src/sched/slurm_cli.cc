@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "base/id.h"
 #include "sched/job_env.h"
@@ -14,6 +15,9 @@ namespace berth::sched {
 namespace {
 
 constexpr size_t kIdsPerCommand = 200;
+// How far back accounting is asked about a key. A submit is settled within minutes; this is for a
+// daemon that was down for days.
+constexpr std::string_view kKeyHistory = "--starttime=now-7days";
 
 bool is_plain(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
@@ -206,17 +210,18 @@ JobListing SlurmScheduler::list() {
   return listing;
 }
 
-Result<std::vector<AccountingRow>> SlurmScheduler::ask_accounting(const std::string& ids) const {
+Result<std::vector<AccountingRow>> SlurmScheduler::ask_accounting(
+    std::vector<std::string> selection) const {
   std::string nonce = random_hex(8);
   // -D: every run of a requeued job; a delimiter after the last field too.
-  SlurmCommand command{
-      "sacct",
-      {"--noheader", "--allocations", "--parsable", "--duplicates",
-       "--delimiter=" + sacct_delimiter(nonce), "--format=" + sacct_format(), "--jobs=" + ids},
-      {},
-      {},
-      {},
-      settings_.query_deadline};
+  SlurmCommand command{"sacct",
+                       {"--noheader", "--allocations", "--parsable", "--duplicates",
+                        "--delimiter=" + sacct_delimiter(nonce), "--format=" + sacct_format()},
+                       {},
+                       {},
+                       {},
+                       settings_.query_deadline};
+  for (std::string& arg : selection) command.args.push_back(std::move(arg));
   auto result = run_slurm(settings_, command);
   if (!result) return result.error();
   return read_sacct(*result, nonce);
@@ -227,7 +232,7 @@ Status SlurmScheduler::add_ends(const std::vector<JobRef>& jobs, std::vector<Job
   QueueAnswer queue = ask_queue({"--states=all", "--jobs=" + ids});
   bool queue_answered =
       queue.quality == JobListing::Quality::complete || says_unknown_id(queue.error);
-  auto accounting = ask_accounting(ids);
+  auto accounting = ask_accounting({"--jobs=" + ids});
   if (!queue_answered && !accounting)
     return unavailable(fmt::format("cannot learn how jobs {} ended: {}; {}", ids, queue.error,
                                    accounting.error().message),
@@ -257,6 +262,47 @@ Result<std::vector<JobEnd>> SlurmScheduler::ended(const std::vector<JobRef>& job
                               jobs.begin() + static_cast<std::ptrdiff_t>(end));
     if (Status status = add_ends(chunk, ends); !status) return status.error();
   }
+  return ends;
+}
+
+// Every job that carries one of the keys, by slurmctld and by accounting.
+Status SlurmScheduler::find_by_key(const std::vector<std::string>& keys,
+                                   std::vector<JobRef>& jobs) const {
+  std::string names = fmt::format("--name={}", fmt::join(keys, ","));
+  QueueAnswer queue = ask_queue({"--states=all", names});
+  auto accounting = ask_accounting({names, std::string(kKeyHistory)});
+  if (queue.quality != JobListing::Quality::complete && !accounting)
+    return unavailable(
+        fmt::format("cannot look for jobs by key: {}; {}", queue.error, accounting.error().message),
+        Source::scheduler);
+  std::set<uint64_t> known;
+  auto add = [&](const std::string& key, uint64_t id) {
+    if (std::find(keys.begin(), keys.end(), key) != keys.end() && known.insert(id).second)
+      jobs.push_back({id, settings_.cluster, std::nullopt});
+  };
+  for (const QueueRow& row : queue.rows) add(row.job.key, row.job.ref.id);
+  if (accounting)
+    for (const AccountingRow& row : *accounting) add(row.name, row.id);
+  return {};
+}
+
+Result<std::vector<JobEnd>> SlurmScheduler::ended_by_key(const std::vector<std::string>& keys) {
+  std::vector<JobRef> jobs;
+  for (size_t at = 0; at < keys.size(); at += kIdsPerCommand) {
+    size_t end = std::min(keys.size(), at + kIdsPerCommand);
+    std::vector<std::string> chunk(keys.begin() + static_cast<std::ptrdiff_t>(at),
+                                   keys.begin() + static_cast<std::ptrdiff_t>(end));
+    if (!std::all_of(chunk.begin(), chunk.end(), is_job_name))
+      return invalid_argument("cannot look for jobs by key: a key is 1 to 64 of [A-Za-z0-9_.-]");
+    if (Status status = find_by_key(chunk, jobs); !status) return status.error();
+  }
+  if (jobs.empty()) return std::vector<JobEnd>{};
+  auto ends = ended(jobs);
+  if (!ends) return ends;
+  // An id may have been another job's before.
+  std::erase_if(*ends, [&keys](const JobEnd& end) {
+    return std::find(keys.begin(), keys.end(), end.key) == keys.end();
+  });
   return ends;
 }
 

@@ -37,6 +37,7 @@ class SlurmScheduler : public Scheduler {
   Result<JobRef> submit(const JobRequest& request) override;
   JobListing list() override;
   Result<std::vector<JobEnd>> ended(const std::vector<JobRef>& jobs) override;
+  Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>& keys) override;
   Status cancel(const JobRef& job, CancelMode mode) override;
   Result<std::optional<JobIdentity>> identify(uint64_t job_id) override;
   std::vector<Finding> diagnose() override;
@@ -46,7 +47,8 @@ class SlurmScheduler : public Scheduler {
 
   Result<std::optional<runtime::RunAs>> user_of(const JobRequest& request) const;
   QueueAnswer ask_queue(std::vector<std::string> selection) const;
-  Result<std::vector<AccountingRow>> ask_accounting(const std::string& ids) const;
+  Result<std::vector<AccountingRow>> ask_accounting(std::vector<std::string> selection) const;
+  Status find_by_key(const std::vector<std::string>& keys, std::vector<JobRef>& jobs) const;
   Status add_ends(const std::vector<JobRef>& jobs, std::vector<JobEnd>& ends) const;
 
   SlurmSettings settings_;

@@ -117,6 +117,14 @@ void fields(A& a, JobRef& r) {
 }
 
 template <class A>
+void fields(A& a, StartTimes& r) {
+  a("began_at", r.began_at);
+  a("engine_at", r.engine_at);
+  a("answered_at", r.answered_at);
+  a("routed_at", r.routed_at);
+}
+
+template <class A>
 void fields(A& a, StopIntent& r) {
   a("decided_at", r.decided_at);
   a("why", r.why);
@@ -160,6 +168,7 @@ void fields(A& a, ReplicaRecord& r) {
   a("started_at", r.started_at);
   a("ends_at", r.ends_at);
   a("ready_at", r.ready_at);
+  a("start", r.start);
   a("last_seen_at", r.last_seen_at);
   a("lease_id", r.lease_id);
   a("stop", r.stop);
@@ -193,6 +202,7 @@ void fields(A& a, LeaseRecord& r) {
   a("renewed_at", r.renewed_at);
   a("expires_at", r.expires_at);
   a("stops_at", r.stops_at);
+  a("start", r.start);
 }
 
 template <class A>

@@ -89,6 +89,7 @@ ReplicaRecord full_replica() {
   r.started_at = at(12);
   r.ends_at = at(13);
   r.ready_at = at(14);
+  r.start = {at(21), at(22), at(23), at(24)};
   r.last_seen_at = at(15);
   r.lease_id = "l1";
   r.stop = StopIntent{at(16), "scaled down", at(17), at(18), 2, EndCause::crashed};
@@ -123,6 +124,7 @@ LeaseRecord full_lease() {
   l.renewed_at = at(2);
   l.expires_at = at(3);
   l.stops_at = at(4);
+  l.start.engine_at = at(5);
   return l;
 }
 
@@ -157,8 +159,8 @@ TEST(Codec, EveryRecordReadsBackEqual) {
 TEST(Codec, TheDocumentsHoldAsManyMembersAsTheRecords) {
   auto members = [](const std::string& doc) { return parse_json(doc).value().size() - 1; };
   EXPECT_EQ(members(encode(full_service())), 10u);
-  EXPECT_EQ(members(encode(full_replica())), 32u);
-  EXPECT_EQ(members(encode(full_lease())), 20u);
+  EXPECT_EQ(members(encode(full_replica())), 33u);
+  EXPECT_EQ(members(encode(full_lease())), 21u);
   EXPECT_EQ(members(encode(full_key())), 10u);
   EXPECT_EQ(members(encode(full_grant())), 4u);
   Json spec = parse_json(encode(full_service())).value()["spec"];

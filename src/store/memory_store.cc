@@ -12,6 +12,7 @@ bool newer(const ReplicaRecord& a, const ReplicaRecord& b) {
 }  // namespace
 
 Result<Snapshot> MemoryStore::load() {
+  std::lock_guard lock(mutex_);
   Snapshot snapshot = all_;
   std::map<std::string, std::vector<ReplicaRecord>> ended;
   for (const auto& [key, replica] : all_.replicas)
@@ -25,6 +26,7 @@ Result<Snapshot> MemoryStore::load() {
 }
 
 Status MemoryStore::commit(const Change& change) {
+  std::lock_guard lock(mutex_);
   if (failures_left_ > 0) {
     --failures_left_;
     return failure_;
@@ -60,6 +62,7 @@ Status MemoryStore::commit(const Change& change) {
 }
 
 Result<std::vector<EventRecord>> MemoryStore::events(const std::string& service, int limit) {
+  std::lock_guard lock(mutex_);
   std::vector<EventRecord> out;
   for (auto it = events_.rbegin(); it != events_.rend() && std::ssize(out) < limit; ++it)
     if (service.empty() || it->service == service) out.push_back(*it);
@@ -67,12 +70,14 @@ Result<std::vector<EventRecord>> MemoryStore::events(const std::string& service,
 }
 
 Result<std::optional<std::string>> MemoryStore::script(const std::string& replica_key) {
+  std::lock_guard lock(mutex_);
   auto it = scripts_.find(replica_key);
   if (it == scripts_.end()) return std::optional<std::string>{};
   return std::optional<std::string>(it->second);
 }
 
 Result<std::vector<ReplicaRecord>> MemoryStore::history(const std::string& service, int limit) {
+  std::lock_guard lock(mutex_);
   std::vector<ReplicaRecord> out;
   for (const auto& [key, replica] : all_.replicas)
     if (replica.service == service) out.push_back(replica);

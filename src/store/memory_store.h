@@ -2,10 +2,11 @@
 // contract as the SQLite store (tests/contract/store_contract_test.cc), except that it does not
 // outlive its object.
 //
-// Threading: one thread at a time. Errors: those a test injects with fail_next().
+// Threading: as in store.h. Errors: those a test injects with fail_next().
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class MemoryStore : public Store {
   void fail_next(int times, Error error);
 
  private:
+  std::mutex mutex_;
   Snapshot all_;  // with every ended replica
   std::vector<EventRecord> events_;
   std::map<std::string, std::string> scripts_;

@@ -87,8 +87,10 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& dir,
   Status pruned =
       c.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", {kEventsKept});
   if (!pruned) return pruned.error();
-  return std::unique_ptr<SqliteStore>(
-      new SqliteStore(std::move(state_dir).value(), std::move(db).value()));
+  Result<std::unique_ptr<Connection>> reader = Connection::open(path);
+  if (!reader) return std::move(reader).error();
+  return std::unique_ptr<SqliteStore>(new SqliteStore(
+      std::move(state_dir).value(), std::move(db).value(), std::move(reader).value()));
 }
 
 Result<Snapshot> SqliteStore::load() {
@@ -210,9 +212,10 @@ Result<std::vector<EventRecord>> SqliteStore::events(const std::string& service,
   const char* of_all =
       "SELECT id, at, service, replica_key, kind, text FROM events ORDER BY id DESC LIMIT ?";
   auto many = static_cast<int64_t>(limit);
+  std::lock_guard lock(reading_);
   Result<std::vector<Connection::Row>> rows =
-      service.empty() ? db_->rows(of_all, {many})
-                      : db_->rows(of_one, {std::string_view(service), many});
+      service.empty() ? reader_->rows(of_all, {many})
+                      : reader_->rows(of_one, {std::string_view(service), many});
   if (!rows) return std::move(rows).error();
   std::vector<EventRecord> out;
   for (Connection::Row& row : rows.value())
@@ -222,12 +225,14 @@ Result<std::vector<EventRecord>> SqliteStore::events(const std::string& service,
 }
 
 Result<std::optional<std::string>> SqliteStore::script(const std::string& replica_key) {
-  return db_->text("SELECT text FROM scripts WHERE replica_key = ?",
-                   {std::string_view(replica_key)});
+  std::lock_guard lock(reading_);
+  return reader_->text("SELECT text FROM scripts WHERE replica_key = ?",
+                       {std::string_view(replica_key)});
 }
 
 Result<std::vector<ReplicaRecord>> SqliteStore::history(const std::string& service, int limit) {
-  Result<std::vector<Connection::Row>> rows = db_->rows(
+  std::lock_guard lock(reading_);
+  Result<std::vector<Connection::Row>> rows = reader_->rows(
       "SELECT doc FROM replicas WHERE service = ? ORDER BY intended_at DESC, key DESC "
       "LIMIT ?",
       {std::string_view(service), static_cast<int64_t>(limit)});

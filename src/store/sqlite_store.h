@@ -4,13 +4,15 @@
 // cut as far as the disk keeps what it acknowledged. With Durability::process it survives
 // `kill -9` only; for tests and simulations.
 // Records are JSON documents beside the columns that are searched. Files are 0600.
-// Ownership: holds the state folder's lock while it lives. Threading: one thread at a time.
+// Ownership: holds the state folder's lock while it lives.
+// Threading: as in store.h; reads have a connection of their own and wait for each other only.
 // Errors: see store.h; messages explain what to do about a full disk, a damaged file, a newer
 // schema, a second process. After a failed commit the database is as it was before.
 // Cost: a commit is one transaction and one fsync.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -35,8 +37,9 @@ class SqliteStore : public Store {
   Result<std::vector<ReplicaRecord>> history(const std::string& service, int limit) override;
 
  private:
-  SqliteStore(std::unique_ptr<StateDir> dir, std::unique_ptr<Connection> db)
-      : dir_(std::move(dir)), db_(std::move(db)) {}
+  SqliteStore(std::unique_ptr<StateDir> dir, std::unique_ptr<Connection> db,
+              std::unique_ptr<Connection> reader)
+      : dir_(std::move(dir)), db_(std::move(db)), reader_(std::move(reader)) {}
   Status write(const Change& change);
   Status write_services(const Change& change);
   Status write_replicas(const Change& change);
@@ -44,6 +47,8 @@ class SqliteStore : public Store {
 
   std::unique_ptr<StateDir> dir_;
   std::unique_ptr<Connection> db_;
+  std::mutex reading_;
+  std::unique_ptr<Connection> reader_;  // for events(), script() and history()
 };
 
 }  // namespace berth::store

@@ -3,7 +3,8 @@
 // Guarantees: a commit is atomic and, once it has returned, survives `kill -9` of this process;
 // with the default setting also a power cut. There is one writer at a time; a second process on
 // the same state is refused when it opens it.
-// Threading: methods block; they are called from one thread at a time (the store's strand).
+// Threading: methods block. load() and commit() are called from one thread at a time; events(),
+// script() and history() from any, also during a commit: they see what was committed last.
 // Errors: Code::conflict when a generation or unique name is taken; Code::unavailable when the
 // disk says no. Nothing is half written.
 #pragma once

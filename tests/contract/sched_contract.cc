@@ -238,6 +238,27 @@ TEST_P(SchedContract, ARunningJobHasNotEnded) {
   auto ends = scheduler().ended({ref});
   ASSERT_TRUE(ends.ok());
   EXPECT_TRUE(ends->empty());
+  ends = scheduler().ended_by_key({r.key});
+  ASSERT_TRUE(ends.ok()) << ends.error().message;
+  EXPECT_TRUE(ends->empty());
+}
+
+TEST_P(SchedContract, AnEndIsFoundByItsKey) {  // the reply to the submit was lost
+  JobRequest r = request(1, {Kind::exit, 3, ""});
+  JobRef ref = submit(r);
+  wait_end(ref);
+  std::vector<JobEnd> found;
+  EXPECT_TRUE(wait_until([&] {
+    auto ends = scheduler().ended_by_key({key(2), r.key});
+    EXPECT_TRUE(ends.ok()) << (ends.ok() ? "" : ends.error().message);
+    if (ends.ok()) found = *ends;
+    return !found.empty();
+  }));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].ref.id, ref.id);
+  EXPECT_EQ(found[0].key, r.key);
+  EXPECT_EQ(found[0].state, JobState::failed) << found[0].state_text;
+  EXPECT_EQ(found[0].exit_code, 3);
 }
 
 TEST_P(SchedContract, CancelOfARunningJob) {

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "store/memory_store.h"
 #include "store/sqlite_store.h"
@@ -224,6 +226,33 @@ TEST_P(StoreContract, EventsComeNewestFirstByService) {
   ASSERT_EQ(of_m.size(), 2u);
   EXPECT_EQ(of_m[0].text, "3");
   EXPECT_EQ(of_m[1].kind, "ready");
+}
+
+TEST_P(StoreContract, IsReadDuringCommits) {
+  constexpr int kCommits = 200;
+  std::atomic<bool> over = false;
+  std::atomic<int> reads = 0;
+  std::thread reader([&] {
+    size_t most = 0;
+    do {
+      auto seen = store().events("alice/m", 1000);
+      ASSERT_TRUE(seen.ok()) << seen.error().message;
+      EXPECT_GE(seen->size(), most);  // never less than before
+      most = seen->size();
+      ++reads;
+    } while (!over);
+  });
+  for (int i = 0; i < kCommits; ++i) {
+    Change change;
+    EventRecord e;
+    e.service = "alice/m";
+    change.events.push_back(e);
+    EXPECT_TRUE(store().commit(change).ok());
+    EXPECT_EQ(store().events("alice/m", 1000)->size(), static_cast<size_t>(i) + 1);
+  }
+  over = true;
+  reader.join();
+  EXPECT_GT(reads, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,5 +1,6 @@
 #!/bin/bash
 # berth-0123456789abcdef: written by Berth. Options are on the scheduler's command line; no #SBATCH counts here.
+export BERTH_JOB_BEGAN=${EPOCHREALTIME:-$(date +%s.%N)}
 berth_signal=
 trap 'berth_signal=20' HUP INT TERM
 trap 'berth_signal=0' USR1
