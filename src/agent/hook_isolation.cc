@@ -172,7 +172,7 @@ Error explain_namespace_error(std::string_view step, int errno_value) {
   else
     why =
         "one of kernel.unprivileged_userns_clone, user.max_user_namespaces, "
-        "kernel.apparmor_restrict_unprivileged_userns or a container's seccomp filter";
+        "kernel.apparmor_restrict_unprivileged_userns, a chroot or a container's seccomp filter";
   error.message += fmt::format(
       "; this node does not let users make network namespaces ({}). Use an engine that listens on "
       "a UNIX socket ({{uds}}), ask the operator to allow user namespaces on compute nodes, or, if "

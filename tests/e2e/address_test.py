@@ -3,13 +3,12 @@ node there, never by the agent's word.  A23"""
 
 import ctypes
 import os
-import subprocess
 
 import berth
 import jobs
 import pytest
 
-CLONE_NEWNS = 0x20000
+CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
 OTHER = "127.0.0.9"  # cpun1's address on the other network; NodeAddr is another
 
 
@@ -22,12 +21,12 @@ def hosts(scratch):
     with open(path, "w") as f:
         f.write(f"{text}\n{OTHER} cpun1-ib\n127.0.0.10 h100n1-ib\n")
     os.chmod(path, 0o644)
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS):
-        pytest.skip("needs a mount namespace of its own")
-    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-    subprocess.run(["mount", "--bind", path, "/etc/hosts"], check=True)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None):
+        pytest.skip("needs a private mount namespace, which a chroot cannot have")
+    assert libc.mount(path.encode(), b"/etc/hosts", None, MS_BIND, None) == 0
     yield
-    subprocess.run(["umount", "/etc/hosts"], check=True)
+    assert libc.umount(b"/etc/hosts") == 0
 
 
 @pytest.fixture(scope="module")
