@@ -61,7 +61,7 @@ struct MessageHead {
   // Appends the field lines that may pass a gateway: without the ones that belong to one hop
   // (Connection and every field it names, Keep-Alive, TE, Trailer, Upgrade, Proxy-*), without
   // framing (Content-Length, Transfer-Encoding), and without what the gateway itself owns. See
-  // kind-specific lists in http1.cc.
+  // http1_fields.h for which those are.
   void append_passing(std::string& out) const;
 
   // For the scanner: where field lines are that do not pass.
