@@ -59,7 +59,7 @@ runtime::Task<gateway::ControlReply> forward(std::shared_ptr<runtime::Mailbox> c
   controller::ApiReply answer =
       reply ? std::move(reply).value() : controller::reply_error(reply.error());
   co_return gateway::ControlReply{answer.status, std::move(answer.body),
-                                  std::move(answer.content_type)};
+                                  std::move(answer.content_type), answer.routine};
 }
 
 // The health thread: a loop of its own.

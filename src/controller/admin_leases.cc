@@ -146,7 +146,9 @@ ApiTask heartbeat(ApiContext& context, const ApiCall& call) {
   const auto& leases = context.state.snapshot().leases;
   auto now = leases.find(lease->id);
   if (now != leases.end() && !(now->second == *lease)) context.changed();
-  co_return reply_json(proto::to_json(*reply));
+  ApiReply answer = reply_json(proto::to_json(*reply));
+  answer.routine = true;
+  co_return answer;
 }
 
 ApiTask end_lease(ApiContext& context, const ApiCall& call) {

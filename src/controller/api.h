@@ -38,6 +38,7 @@ struct ApiReply {
   int status = 200;
   std::string body;
   std::string content_type = "application/json";
+  bool routine = false;  // comes all the time and went well: not worth a line in a log
 };
 
 // What a route's function sees.

@@ -213,13 +213,13 @@ TEST_F(ApiTest, AgentsRegisterRenewAndEnd) {
   std::string id = document(reply)["lease_id"];
   proto::HeartbeatRequest beat;
   beat.state = LeaseState::ready;
-  EXPECT_EQ(
-      call("POST", "/berth/v1/leases/" + id + "/heartbeat", proto::to_json(beat), "wrong").status,
-      401);
-  EXPECT_EQ(
-      call("POST", "/berth/v1/leases/" + id + "/heartbeat", proto::to_json(beat), request.renew)
-          .status,
-      200);
+  const std::string heartbeat = "/berth/v1/leases/" + id + "/heartbeat";
+  auto foreign = call("POST", heartbeat, proto::to_json(beat), "wrong");
+  EXPECT_EQ(foreign.status, 401);
+  EXPECT_FALSE(foreign.routine);
+  auto beaten = call("POST", heartbeat, proto::to_json(beat), request.renew);
+  EXPECT_EQ(beaten.status, 200);
+  EXPECT_TRUE(beaten.routine);
   EXPECT_EQ(state_.lease(id)->state, LeaseState::ready);
   std::string bob = make_key("bob", "research"), eve = make_key("eve", "other");
   EXPECT_EQ(document(call("GET", "/berth/v1/services", nullptr, bob))["services"].size(), 1u);

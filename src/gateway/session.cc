@@ -185,6 +185,7 @@ Task<void> Session::serve_control() {
   answer.status = reply.status;
   answer.body = std::move(reply.body);
   answer.content_type = std::move(reply.content_type);
+  routine_ = reply.routine;
   if (answer.status == 503 || answer.status == 429) answer.fields = "Retry-After: 1\r\n";
   co_await respond(std::move(answer));
 }
@@ -505,7 +506,7 @@ void Session::account() {
   c.bytes_out.add(bytes_out_);
   c.total.observe(total);
   if (has_first) c.first_payload.observe(first);
-  if (!shard_.log_) return;
+  if (!shard_.log_ || routine_) return;
   AccessRecord r;
   r.at = shard_.clock_();
   r.id = id();

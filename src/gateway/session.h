@@ -90,6 +90,7 @@ class Session final : private http::RelayObserver {
   bool stream_ = false;
   bool usage_injected_ = false;
   bool counts_usage_ = false;
+  bool routine_ = false;        // no line in the access log
   bool streams_reply_ = false;  // an event stream is on its way to the client
   proto::UsageScan usage_;
   std::unique_ptr<http::Rewriter> rewriter_;

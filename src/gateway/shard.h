@@ -57,6 +57,7 @@ struct ControlReply {
   int status = 200;
   std::string body;
   std::string content_type = "application/json";
+  bool routine = false;  // as a heartbeat that went well: counted, and no line in the access log
 };
 // Called on the shard's thread; an in-process control side is reached by call_on(), a remote one by
 // the HTTP client. Empty: /berth/v1/ answers 404.

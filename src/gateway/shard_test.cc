@@ -23,13 +23,23 @@ struct Answer {
   std::string raw;
   std::string body;
 };
-Task<Answer> get_models(Loop& loop, std::string address, std::string key) {
+Task<Answer> get(Loop& loop, std::string address, std::string path, std::string key) {
   FakeClient c = co_await FakeClient::connect(loop, address);
-  co_await c.send("GET /v1/models HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + key +
+  co_await c.send("GET " + path + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + key +
                   "\r\n\r\n");
   Answer a;
   a.raw = co_await c.response(&a.body);
   co_return a;
+}
+
+Task<Answer> get_models(Loop& loop, std::string address, std::string key) {
+  return get(loop, std::move(address), "/v1/models", std::move(key));
+}
+
+Task<ControlReply> beat_or_not(ControlRequest request) {
+  ControlReply reply;
+  reply.routine = request.path.ends_with("/heartbeat");
+  co_return reply;
 }
 
 std::shared_ptr<const route::KeyTable> keys_with(const std::string& key) {
@@ -41,6 +51,13 @@ std::shared_ptr<const route::KeyTable> keys_with(const std::string& key) {
 std::string id_of(const std::string& raw) {
   size_t at = raw.find("X-Request-Id: ");
   return at == raw.npos ? "" : raw.substr(at + 14, raw.find("\r\n", at) - at - 14);
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
 // Snapshots come from another thread; requests see them from then on. Every request has an id of
@@ -77,10 +94,7 @@ TEST(Shard, TakesSnapshotsFromOtherThreadsAndLogsEveryRequest) {
     const std::vector<const Counters*> all = {&shard.counters()};
     EXPECT_NE(metrics_text(all).find("responses_total{class=\"4xx\"} 1\n"), std::string::npos);
   }
-  std::ifstream in(dir / "access.log");
-  std::stringstream text;
-  text << in.rdbuf();
-  std::string lines = text.str();
+  std::string lines = text_of(dir / "access.log");
   EXPECT_EQ(first_id.size(), 32u);
   EXPECT_NE(first_id, second_id);
   EXPECT_NE(lines.find("\"id\":\"" + first_id + "\""), lines.npos) << lines;
@@ -88,6 +102,28 @@ TEST(Shard, TakesSnapshotsFromOtherThreadsAndLogsEveryRequest) {
   EXPECT_NE(lines.find("\"id\":\"" + second_id + "\""), lines.npos);
   EXPECT_EQ(lines.find("sk-secret-key"), lines.npos);
   std::filesystem::remove_all(dir);
+}
+
+TEST(Shard, WhatIsRoutineIsCountedAndNotLogged) {
+  auto path =
+      std::filesystem::temp_directory_path() / ("berth-routine-" + std::to_string(getpid()));
+  {
+    auto log = std::move(AccessLog::open(path)).value();
+    Loop loop;
+    Shard shard(loop, ShardSettings{}, {}, beat_or_not, log.get());
+    auto listener = std::move(runtime::Listener::open(loop, runtime::Address::loopback(0))).value();
+    std::string address = listener->address().to_string();
+    shard.listen(std::move(listener));
+    for (const char* route : {"/berth/v1/leases/x/heartbeat", "/berth/v1/other"})
+      EXPECT_TRUE(loop.run_until(get(loop, address, route, "k")).raw.starts_with("HTTP/1.1 200"));
+    loop.run_until(shard.drain(seconds(1)));
+    const std::vector<const Counters*> all = {&shard.counters()};
+    EXPECT_NE(metrics_text(all).find("responses_total{class=\"2xx\"} 2\n"), std::string::npos);
+  }
+  std::string lines = text_of(path);
+  EXPECT_NE(lines.find("/berth/v1/other"), lines.npos) << lines;
+  EXPECT_EQ(lines.find("heartbeat"), lines.npos) << lines;
+  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -280,17 +280,20 @@ Status LocalScheduler::mend(Job& job) {
   return start_shim(job.dir);
 }
 
-JobObserved LocalScheduler::observe(const Job& job) {
+Result<JobObserved> LocalScheduler::observe(const Job& job) {
   JobObserved seen;
   seen.ref = {job.spec.id, "", job.spec.submitted_at};
   seen.key = job.spec.key;
   seen.user = job.spec.user;
   seen.account = job.spec.account;
   seen.time_limit = job.spec.time_limit;
+  // One that cannot be read is not one that never started: the queue must not seem to have it back.
   auto start = job.dir.read_start();
+  if (!start) return start.error();
   auto cancel = job.dir.read_cancel();
-  if (start && *start) {
-    seen.state = cancel && *cancel ? JobState::completing : JobState::running;
+  if (!cancel) return cancel.error();
+  if (*start) {
+    seen.state = *cancel ? JobState::completing : JobState::running;
     seen.started_at = (*start)->at;
     seen.nodes = {host_};
     if (job.spec.time_limit) seen.ends_at = (*start)->at + *job.spec.time_limit;
@@ -318,7 +321,11 @@ JobListing LocalScheduler::list() {
       auto again = job.dir.read_status();
       if (again) job.status = *again;
     }
-    if (!job.status) listing.jobs.push_back(observe(job));
+    if (job.status) continue;
+    if (auto seen = observe(job))
+      listing.jobs.push_back(std::move(*seen));
+    else if (error.empty())
+      error = seen.error().message;
   }
   listing.quality = error.empty() ? JobListing::Quality::complete : JobListing::Quality::partial;
   listing.error = error;
@@ -407,7 +414,9 @@ Result<std::optional<JobIdentity>> LocalScheduler::identify(uint64_t job_id) {
   if (!*job) return std::optional<JobIdentity>();
   if (Status status = mend(**job); !status) return status.error();
   if ((*job)->status) return std::optional<JobIdentity>();
-  JobObserved seen = observe(**job);
+  auto observed = observe(**job);
+  if (!observed) return observed.error();
+  const JobObserved& seen = *observed;
   JobIdentity identity;
   identity.ref = seen.ref;
   identity.key = seen.key;

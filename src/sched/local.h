@@ -71,7 +71,7 @@ class LocalScheduler : public Scheduler {
   // A job without a status whose shim does not live: starts a shim that never came to be, or ends a
   // job whose shim was lost.
   Status mend(Job& job);
-  JobObserved observe(const Job& job);
+  Result<JobObserved> observe(const Job& job);
 
   LocalSettings settings_;
   std::string host_;

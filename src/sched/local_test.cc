@@ -200,6 +200,20 @@ TEST_F(LocalTest, DamagedFilesMakeTheListingPartial) {
   std::filesystem::remove_all(root_ + "/jobs/b");
 }
 
+TEST_F(LocalTest, AJobWhoseStartCannotBeReadIsNotTakenForWaiting) {
+  JobRef ref = submit("a", "sleep 1000");
+  std::string start = root_ + "/jobs/a/start";
+  ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(start); }));
+  std::filesystem::rename(start, start + ".good");
+  std::ofstream(start) << "{";
+  JobListing listing = local_->list();
+  EXPECT_EQ(listing.quality, JobListing::Quality::partial);
+  EXPECT_TRUE(listing.jobs.empty());
+  EXPECT_FALSE(local_->identify(ref.id).ok());
+  std::filesystem::rename(start + ".good", start);
+  EXPECT_EQ(local_->list().jobs.at(0).state, JobState::running);
+}
+
 TEST_F(LocalTest, WithoutItsDirectoryNothingIsKnown) {
   std::filesystem::rename(root_ + "/jobs", root_ + "/away");
   EXPECT_EQ(local_->list().quality, JobListing::Quality::failed);

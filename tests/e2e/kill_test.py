@@ -264,7 +264,8 @@ def test_killed_under_load(site, capsys):
     with Load(site, "alice/kept") as load:
         for _ in range(ROUNDS):
             took.append(kill_once(site, commands, rng))
-            assert kept() == first, "replicas that nobody touched were replaced"
+            assert kept() == first, ("replicas that nobody touched were replaced: " +
+                                     json.dumps(site.service("alice", "kept")["replicas"]))
         # A submit that was under way at a kill is repeated only when it surely never arrived.
         site.wait(lambda: settled(site, commands), 120, "all services to be as asked for")
     assert load.whole > 0 and load.wrong == []
