@@ -202,7 +202,7 @@ TEST_F(LocalTest, DamagedFilesMakeTheListingPartial) {
 
 TEST_F(LocalTest, AJobWhoseStartCannotBeReadIsNotTakenForWaiting) {
   JobRef ref = submit("a", "sleep 1000");
-  std::string start = root_ + "/jobs/a/start";
+  std::string start = root_ + "/jobs/a/started";
   ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(start); }));
   std::filesystem::rename(start, start + ".good");
   std::ofstream(start) << "{";
