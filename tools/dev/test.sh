@@ -124,8 +124,6 @@ if wants e2e && ls tests/e2e/*_test.py >/dev/null 2>&1; then
 fi
 # Only what is run is built: these builds take the time.
 if wants sanitize; then
-  # Without optimisation a coroutine that goes on at once resumes the next one on a deeper stack.
-  ulimit -s 262144
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   # Tests fork the agent and the shim, which start threads of their own.
