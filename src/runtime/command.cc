@@ -17,6 +17,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -90,9 +91,9 @@ Fd make_input(const std::optional<std::string>& input) {
   return fd;
 }
 
-// What the child needs. It shares our memory until it has called execve, so it allocates nothing,
-// takes no lock and calls only what is async-signal-safe; ids are changed by raw system calls,
-// because the C library's would change those of all our threads.
+// What the child needs. It shares our memory until it has called execve, so it allocates nothing
+// and takes no lock. It makes raw system calls only: the C library and the sanitizers keep books
+// about ids, files and signals, which would be those of all our threads.
 struct ChildPlan {
   const char* program;
   char* const* argv;
@@ -100,49 +101,70 @@ struct ChildPlan {
   const char* work_dir;
   int in, out, err;
   const RunAs* run_as;
-  const char* failed_step = nullptr;
-  int failed_errno = 0;
 };
 
-void close_others() {
+// What it leaves for us, at the foot of its stack, which is shared also where memory is not.
+struct ChildFailure {
+  const char* step = nullptr;
+  int error = 0;
+};
+
+struct ChildStack {
+  ChildFailure failure;
+  const ChildPlan* plan;
+  alignas(16) std::byte stack[size_t{128} << 10];
+};
+
+#define BERTH_IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
+
+BERTH_IN_CHILD void close_others() {
 #ifdef SYS_close_range
   if (syscall(SYS_close_range, 3u, ~0u, 0u) == 0) return;
 #endif
   rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  int last = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 65536));
-  for (int fd = 3; fd < last; ++fd) ::close(fd);
+  syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit);
+  const int last = limit.rlim_cur < 65536 ? static_cast<int>(limit.rlim_cur) : 65536;
+  for (int fd = 3; fd < last; ++fd) syscall(SYS_close, fd);
 }
 
-bool change_ids(const RunAs& who) {
+BERTH_IN_CHILD bool change_ids(const RunAs& who) {
   if (syscall(SYS_setgroups, who.groups.size(), who.groups.data()) != 0) return false;
   if (syscall(SYS_setresgid, who.gid, who.gid, who.gid) != 0) return false;
   return syscall(SYS_setresuid, who.uid, who.uid, who.uid) == 0;
 }
 
-__attribute__((no_sanitize("address", "thread", "undefined"))) int run_child(void* argument) {
-  auto* plan = static_cast<ChildPlan*>(argument);
-  auto fail = [plan](const char* step) {
-    plan->failed_step = step;
-    plan->failed_errno = errno;
-    _exit(127);
-  };
-  setpgid(0, 0);
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  for (int signal_number = 1; signal_number < NSIG; ++signal_number)
-    sigaction(signal_number, &standard, nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (dup2(plan->in, 0) < 0 || dup2(plan->out, 1) < 0 || dup2(plan->err, 2) < 0) fail("dup2");
+// No signal ignored, none blocked.
+BERTH_IN_CHILD void standard_signals() {
+  constexpr size_t kMaskBytes = 8;            // the kernel's sigset
+  static const unsigned char zeros[64] = {};  // SIG_DFL, no flags; an empty mask
+  for (int signal_number = 1; signal_number <= 64; ++signal_number)
+    syscall(SYS_rt_sigaction, signal_number, zeros, nullptr, kMaskBytes);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, zeros, nullptr, kMaskBytes);
+}
+
+BERTH_IN_CHILD bool place(int fd, int as) { return syscall(SYS_dup3, fd, as, 0) >= 0; }
+
+// The step that failed.
+BERTH_IN_CHILD const char* become_command(const ChildPlan& plan) {
+  syscall(SYS_setpgid, 0, 0);
+  standard_signals();
+  if (!place(plan.in, 0) || !place(plan.out, 1) || !place(plan.err, 2)) return "dup3";
   close_others();
-  if (plan->run_as && !change_ids(*plan->run_as)) fail("change user");
-  if (chdir(plan->work_dir) != 0) fail("enter the working directory");
-  execve(plan->program, plan->argv, plan->envp);
-  fail("start");
+  if (plan.run_as && !change_ids(*plan.run_as)) return "change user";
+  if (syscall(SYS_chdir, plan.work_dir) != 0) return "enter the working directory";
+  syscall(SYS_execve, plan.program, plan.argv, plan.envp);
+  return "start";
+}
+
+BERTH_IN_CHILD int run_child(void* argument) {
+  auto* own = static_cast<ChildStack*>(argument);
+  own->failure.step = become_command(*own->plan);
+  own->failure.error = errno;
+  syscall(SYS_exit_group, 127);
   return 127;
 }
+
+#undef BERTH_IN_CHILD
 
 std::string find_program(const Command& command) {
   const std::string& name = command.argv[0];
@@ -180,29 +202,37 @@ Status check_command(const Command& command) {
   return {};
 }
 
+#ifdef __SANITIZE_THREAD__
+constexpr int kShare = 0;  // it would take a child in our memory for the calling thread
+#else
+constexpr int kShare = CLONE_VM;  // nothing is copied, however much memory we have
+#endif
+
 // Starts the child and returns its pid. The calling thread waits until the child has called execve
 // or failed; other threads go on.
-Result<pid_t> start_child(ChildPlan& plan, const std::string& name) {
-  constexpr size_t kStack = size_t{128} << 10;
-  void* stack =
-      mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (stack == MAP_FAILED) return system_error("mmap for the stack of a command", errno);
+Result<pid_t> start_child(const ChildPlan& plan, const std::string& name) {
+  void* memory =
+      mmap(nullptr, sizeof(ChildStack), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return system_error("mmap for the stack of a command", errno);
+  auto* child = static_cast<ChildStack*>(memory);
+  child->plan = &plan;
   // A handler of ours must not run in the child, which shares our memory.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_t pid =
-      clone(run_child, static_cast<char*>(stack) + kStack, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+      clone(run_child, child->stack + sizeof child->stack, kShare | CLONE_VFORK | SIGCHLD, child);
   int clone_errno = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  munmap(stack, kStack);
+  const ChildFailure failure = child->failure;
+  munmap(memory, sizeof(ChildStack));
   if (pid < 0) return system_error("clone for " + name, clone_errno);
-  if (!plan.failed_step) return pid;
+  if (!failure.step) return pid;
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
-  return unavailable(fmt::format("cannot run {}: {} failed: {}", name, plan.failed_step,
-                                 std::strerror(plan.failed_errno)),
-                     berth::Source::system);
+  return unavailable(
+      fmt::format("cannot run {}: {} failed: {}", name, failure.step, std::strerror(failure.error)),
+      berth::Source::system);
 }
 
 // Commands that did not go away when killed; tried again at each call.
