@@ -21,7 +21,7 @@
 namespace berth::agent {
 namespace {
 
-enum Step { kEnterUser = 1, kEnterNetwork, kRedirect, kExec };
+enum EngineStep { kEnterUser = 1, kEnterNetwork, kRedirect, kExec };
 
 struct Failure {
   int step = 0;
@@ -54,7 +54,7 @@ std::string find_in_path(const std::string& name, const std::vector<std::string>
   return denied;
 }
 
-[[noreturn]] void fail(const Prepared& p, Step step) {
+[[noreturn]] void fail(const Prepared& p, EngineStep step) {
   Failure failure{step, errno};
   (void)!write(p.report_fd, &failure, sizeof failure);
   _exit(127);

@@ -28,7 +28,7 @@ struct Hello {
   int step = 0;
   int error = 0;
 };
-enum Step { kOk, kUnshare, kMapIds, kLoopback };
+enum KeeperStep { kOk, kUnshare, kMapIds, kLoopback };
 const char* const kStepNames[] = {"", "making a user and network namespace",
                                   "mapping the user into the namespace",
                                   "bringing up loopback in the namespace"};

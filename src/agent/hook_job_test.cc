@@ -13,7 +13,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-JobFacts read(const std::map<std::string, std::string>& env) {
+JobFacts read_job(const std::map<std::string, std::string>& env) {
   return read_job_environment([&](const char* name) -> const char* {
     auto it = env.find(name);
     return it == env.end() ? nullptr : it->second.c_str();
@@ -21,12 +21,12 @@ JobFacts read(const std::map<std::string, std::string>& env) {
 }
 
 TEST(JobFacts, FromTheEnvironment) {
-  JobFacts slurm = read({{"SLURM_JOB_ID", "1500"},
-                         {"SLURM_CLUSTER_NAME", "lab"},
-                         {"SLURM_JOB_ACCOUNT", "gaia"},
-                         {"SLURM_RESTART_COUNT", "2"},
-                         {"SLURMD_NODENAME", "h100n1"},
-                         {"SLURM_JOB_END_TIME", "1764536765"}});
+  JobFacts slurm = read_job({{"SLURM_JOB_ID", "1500"},
+                             {"SLURM_CLUSTER_NAME", "lab"},
+                             {"SLURM_JOB_ACCOUNT", "gaia"},
+                             {"SLURM_RESTART_COUNT", "2"},
+                             {"SLURMD_NODENAME", "h100n1"},
+                             {"SLURM_JOB_END_TIME", "1764536765"}});
   EXPECT_EQ(slurm.scheduler, JobFacts::Scheduler::slurm);
   EXPECT_EQ(slurm.id, 1500u);
   EXPECT_EQ(slurm.cluster, "lab");
@@ -34,24 +34,24 @@ TEST(JobFacts, FromTheEnvironment) {
   EXPECT_EQ(slurm.restarts, 2);
   EXPECT_EQ(slurm.node, "h100n1");
   EXPECT_EQ(slurm.ends_at, from_ms(1764536765'000));
-  JobFacts first = read({{"SLURM_JOB_ID", "7"}});
+  JobFacts first = read_job({{"SLURM_JOB_ID", "7"}});
   EXPECT_EQ(first.restarts, 0);
   EXPECT_EQ(first.ends_at, std::nullopt);
-  JobFacts local = read(
+  JobFacts local = read_job(
       {{"BERTH_LOCAL_JOB_ID", "3"}, {"BERTH_LOCAL_JOB_END", "1764536765"}, {"SLURM_JOB_ID", "7"}});
   EXPECT_EQ(local.scheduler, JobFacts::Scheduler::local);
   EXPECT_EQ(local.id, 3u);
   EXPECT_EQ(local.ends_at, from_ms(1764536765'000));
-  EXPECT_EQ(read({}).scheduler, JobFacts::Scheduler::none);
-  EXPECT_EQ(read({{"SLURM_JOB_ID", "x"}}).scheduler, JobFacts::Scheduler::none);
+  EXPECT_EQ(read_job({}).scheduler, JobFacts::Scheduler::none);
+  EXPECT_EQ(read_job({{"SLURM_JOB_ID", "x"}}).scheduler, JobFacts::Scheduler::none);
 }
 
 TEST(JobFacts, WhenTheScriptBegan) {
-  EXPECT_EQ(read({{"BERTH_JOB_BEGAN", "1764536765.123456"}}).began_at, from_ms(1764536765'123));
-  EXPECT_EQ(read({{"BERTH_JOB_BEGAN", "1764536765,5"}}).began_at, from_ms(1764536765'500));
-  EXPECT_EQ(read({{"BERTH_JOB_BEGAN", "1764536765"}}).began_at, from_ms(1764536765'000));
+  EXPECT_EQ(read_job({{"BERTH_JOB_BEGAN", "1764536765.123456"}}).began_at, from_ms(1764536765'123));
+  EXPECT_EQ(read_job({{"BERTH_JOB_BEGAN", "1764536765,5"}}).began_at, from_ms(1764536765'500));
+  EXPECT_EQ(read_job({{"BERTH_JOB_BEGAN", "1764536765"}}).began_at, from_ms(1764536765'000));
   for (const char* none : {"", "soon", "-5.1", "99999999999999999999"})
-    EXPECT_EQ(read({{"BERTH_JOB_BEGAN", none}}).began_at, std::nullopt) << none;
+    EXPECT_EQ(read_job({{"BERTH_JOB_BEGAN", none}}).began_at, std::nullopt) << none;
 }
 
 TEST(JobFacts, WhatSlurmSaysOfAJob) {

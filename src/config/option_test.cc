@@ -21,7 +21,7 @@ ConfigInput file(std::string text) {
   return input;
 }
 
-std::string problems_of(std::string text) {
+std::string option_problems_of(std::string text) {
   auto loaded = load_config(file(std::move(text)));
   return loaded ? "" : loaded.error().message;
 }
@@ -85,7 +85,7 @@ TEST(Option, CommandLineWinsOverEnvironmentOverFile) {
 }
 
 TEST(Option, ReportsEverythingAtOnceWithItsPlace) {
-  std::string text = problems_of(
+  std::string text = option_problems_of(
       "lisen: 1.2.3.4:5\nshards: 010\nscheduler: slrum\ngateway:\n  body_limit: 5 apples\n"
       "  timeouts:\n    conect: 1s\n    head: tomorrow\nlease: {ttl: 4s, heartbeat: 3s}\n"
       "isolation: {allow_loopback: yes}\nshards: 3\n");
@@ -105,18 +105,18 @@ TEST(Option, ReportsEverythingAtOnceWithItsPlace) {
 }
 
 TEST(Option, CrossChecks) {
-  EXPECT_THAT(problems_of("tls: {cert: /c.pem}\n"), HasSubstr("tls.cert needs the other"));
-  EXPECT_THAT(problems_of("node_address: {from: cidr}\n"), HasSubstr("node_address.cidr"));
-  EXPECT_THAT(problems_of("node_address: {names: [gpu-ib]}\n"), HasSubstr("without {node}"));
-  EXPECT_EQ(problems_of("node_address: {names: [\"{node}-ib\"]}\n"), "");
-  EXPECT_THAT(problems_of("role: gateway\n"), HasSubstr("controller.url"));
-  EXPECT_THAT(problems_of("listen: localhost\n"), HasSubstr("must be host:port"));
-  EXPECT_THAT(problems_of("listen: \"::1:80\"\n"), HasSubstr("must be host:port"));
-  EXPECT_THAT(problems_of("- a\n"), HasSubstr("must have members"));
-  EXPECT_THAT(problems_of("gateway: 5\n"), HasSubstr("gateway must have members"));
-  EXPECT_THAT(problems_of("a: 1\n---\nb: 2\n"), HasSubstr("one document"));
-  EXPECT_EQ(problems_of("gateway:\n"), "");
-  EXPECT_EQ(problems_of(""), "");
+  EXPECT_THAT(option_problems_of("tls: {cert: /c.pem}\n"), HasSubstr("tls.cert needs the other"));
+  EXPECT_THAT(option_problems_of("node_address: {from: cidr}\n"), HasSubstr("node_address.cidr"));
+  EXPECT_THAT(option_problems_of("node_address: {names: [gpu-ib]}\n"), HasSubstr("without {node}"));
+  EXPECT_EQ(option_problems_of("node_address: {names: [\"{node}-ib\"]}\n"), "");
+  EXPECT_THAT(option_problems_of("role: gateway\n"), HasSubstr("controller.url"));
+  EXPECT_THAT(option_problems_of("listen: localhost\n"), HasSubstr("must be host:port"));
+  EXPECT_THAT(option_problems_of("listen: \"::1:80\"\n"), HasSubstr("must be host:port"));
+  EXPECT_THAT(option_problems_of("- a\n"), HasSubstr("must have members"));
+  EXPECT_THAT(option_problems_of("gateway: 5\n"), HasSubstr("gateway must have members"));
+  EXPECT_THAT(option_problems_of("a: 1\n---\nb: 2\n"), HasSubstr("one document"));
+  EXPECT_EQ(option_problems_of("gateway:\n"), "");
+  EXPECT_EQ(option_problems_of(""), "");
 }
 
 TEST(Option, SaysWhatNeedsARestart) {

@@ -8,13 +8,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string problems_of(std::string_view text) {
+std::string yaml_problems_of(std::string_view text) {
   Problems problems("f");
   parse_yaml(text, problems);
   return problems.to_text();
 }
 
-YamlNode parse_one(std::string_view text) {
+YamlNode parse_value(std::string_view text) {
   Problems problems("f");
   auto documents = parse_yaml(text, problems);
   EXPECT_EQ(problems.to_text(), "");
@@ -23,7 +23,7 @@ YamlNode parse_one(std::string_view text) {
 }
 
 TEST(Yaml, ScalarsStayAsWritten) {
-  YamlNode map = parse_one(
+  YamlNode map = parse_value(
       "a: no\nb: 1e3\nc: 010\nd: 8:00:00\ne: null\nf: ~\ng:\nh: \"x\\ny\"\ni: 'it''s'\nj: 1.10\n");
   auto text = [&](const char* key) { return map.find(key)->text; };
   EXPECT_EQ(text("a"), "no");
@@ -42,7 +42,7 @@ TEST(Yaml, ScalarsStayAsWritten) {
 }
 
 TEST(Yaml, MarksCountFromOne) {
-  YamlNode map = parse_one("a:\n  - x\n  - {b: y}\n");
+  YamlNode map = parse_value("a:\n  - x\n  - {b: y}\n");
   EXPECT_EQ(map.find("a")->items[1].members[0].value.mark.line, 3);
   EXPECT_EQ(map.find("a")->items[1].members[0].value.mark.column, 9);
 }
@@ -60,26 +60,26 @@ TEST(Yaml, BomCrlfAndSeveralDocuments) {
 }
 
 TEST(Yaml, RefusesWhatIsNoText) {
-  EXPECT_EQ(problems_of(std::string_view("a: b\nc: \0", 9)),
+  EXPECT_EQ(yaml_problems_of(std::string_view("a: b\nc: \0", 9)),
             "f:2:4: a control character (byte 0x00) is not text");
-  EXPECT_THAT(problems_of("a: \xFF"), HasSubstr("f:1:4: not valid UTF-8"));
-  EXPECT_THAT(problems_of("a: \xC0\xAF"), HasSubstr("not valid UTF-8"));
-  EXPECT_THAT(problems_of("a: \xED\xA0\x80"), HasSubstr("not valid UTF-8"));
-  EXPECT_THAT(problems_of(std::string((1 << 20) + 1, ' ')), HasSubstr("1048577 bytes"));
+  EXPECT_THAT(yaml_problems_of("a: \xFF"), HasSubstr("f:1:4: not valid UTF-8"));
+  EXPECT_THAT(yaml_problems_of("a: \xC0\xAF"), HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(yaml_problems_of("a: \xED\xA0\x80"), HasSubstr("not valid UTF-8"));
+  EXPECT_THAT(yaml_problems_of(std::string((1 << 20) + 1, ' ')), HasSubstr("1048577 bytes"));
 }
 
 TEST(Yaml, DuplicateKeysAreReportedEach) {
-  EXPECT_EQ(problems_of("a: 1\nb: 2\na: 3\nb: 4\n"),
+  EXPECT_EQ(yaml_problems_of("a: 1\nb: 2\na: 3\nb: 4\n"),
             "f:3:1: \"a\" is given twice\nf:4:1: \"b\" is given twice");
 }
 
 TEST(Yaml, SyntaxErrorsHaveAPlace) {
-  EXPECT_THAT(problems_of("a: [1, 2\nb: c\n"), HasSubstr("f:2:"));
-  EXPECT_THAT(problems_of("a:\n\t- x\n"), HasSubstr("f:2:"));
+  EXPECT_THAT(yaml_problems_of("a: [1, 2\nb: c\n"), HasSubstr("f:2:"));
+  EXPECT_THAT(yaml_problems_of("a:\n\t- x\n"), HasSubstr("f:2:"));
 }
 
 TEST(Yaml, AliasesAreCopiesWithinTheBudget) {
-  YamlNode map = parse_one("a: &x {k: v}\nb: *x\n");
+  YamlNode map = parse_value("a: &x {k: v}\nb: *x\n");
   EXPECT_EQ(map.find("b")->find("k")->text, "v");
   std::string laughs = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
   for (int i = 1; i < 10; ++i) {
@@ -87,20 +87,20 @@ TEST(Yaml, AliasesAreCopiesWithinTheBudget) {
     for (int j = 0; j < 10; ++j) list += (j ? ",*a" : "*a") + std::to_string(i - 1);
     laughs += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + list + "]\n";
   }
-  EXPECT_THAT(problems_of(laughs), HasSubstr("more than 20000 values"));
-  EXPECT_THAT(problems_of("a: &a [*a]\n"), HasSubstr("f:1:8: an alias cannot stand inside"));
+  EXPECT_THAT(yaml_problems_of(laughs), HasSubstr("more than 20000 values"));
+  EXPECT_THAT(yaml_problems_of("a: &a [*a]\n"), HasSubstr("f:1:8: an alias cannot stand inside"));
 }
 
 TEST(Yaml, DepthIsLimited) {
-  EXPECT_THAT(problems_of(std::string(40, '[') + std::string(40, ']')),
+  EXPECT_THAT(yaml_problems_of(std::string(40, '[') + std::string(40, ']')),
               HasSubstr("nested more than 32 deep"));
-  EXPECT_THAT(problems_of(std::string(200000, '[')), HasSubstr("nested more than 32 deep"));
+  EXPECT_THAT(yaml_problems_of(std::string(200000, '[')), HasSubstr("nested more than 32 deep"));
 }
 
 TEST(Yaml, TagsAndOddKeysAreRefused) {
-  EXPECT_THAT(problems_of("a: !!python/object x\n"), ::testing::IsEmpty());
-  EXPECT_THAT(problems_of("a: !mine x\n"), HasSubstr("f:1:4: tags are not supported"));
-  EXPECT_THAT(problems_of("? [a]\n: b\n"), HasSubstr("a member's name must be text"));
+  EXPECT_THAT(yaml_problems_of("a: !!python/object x\n"), ::testing::IsEmpty());
+  EXPECT_THAT(yaml_problems_of("a: !mine x\n"), HasSubstr("f:1:4: tags are not supported"));
+  EXPECT_THAT(yaml_problems_of("? [a]\n: b\n"), HasSubstr("a member's name must be text"));
 }
 
 TEST(Yaml, ManyProblemsAreCut) {

@@ -15,7 +15,7 @@ bool is_operator(const route::Caller& caller) {
   return caller.role == route::Caller::Role::operator_;
 }
 
-Error denied(std::string message) {
+Error not_allowed(std::string message) {
   return Error{Code::permission_denied, std::move(message), Source::caller, Retry::no};
 }
 
@@ -42,8 +42,8 @@ Result<std::string> choose_project(const route::Caller& caller, const std::strin
   if (!project.empty())
     if (auto s = check_account_name("project", project); !s) return std::move(s).error();
   if (!is_operator(caller) && project != caller.project)
-    return denied("project \"" + project + "\" is not the one your key is for (\"" +
-                  caller.project + "\"); use a key of that project");
+    return not_allowed("project \"" + project + "\" is not the one your key is for (\"" +
+                       caller.project + "\"); use a key of that project");
   return project;
 }
 
@@ -132,7 +132,7 @@ Result<Declaration> declare(const State& state, const route::Caller& caller,
                             const std::string& project, ServiceSpec spec, LoopbackPolicy loopback,
                             Instant now) {
   if (spec.isolation == Isolation::loopback && loopback == LoopbackPolicy::refused)
-    return denied(
+    return not_allowed(
         "isolation: loopback would let every user of the node reach the engine; it needs "
         "isolation.allow_loopback in the site's configuration. Use auto, or network-namespace");
   auto payer = choose_project(caller, project, spec);
@@ -145,7 +145,7 @@ Result<Declaration> declare(const State& state, const route::Caller& caller,
   auto it = services.find(*name);
   const ServiceRecord* old = it == services.end() ? nullptr : &it->second;
   if (old && old->owner != caller.user && !is_operator(caller))
-    return denied("service \"" + *name + "\" belongs to " + old->owner);
+    return not_allowed("service \"" + *name + "\" belongs to " + old->owner);
   if (old && old->wanted == ServiceRecord::Wanted::removed)
     return Error{Code::conflict,
                  "service \"" + *name +

@@ -7,7 +7,7 @@
 namespace berth::controller {
 namespace {
 
-constexpr Instant kNow = from_ms(1'000'000);
+constexpr Instant kDeclaredAt = from_ms(1'000'000);
 
 class DeclareTest : public ::testing::Test {
  protected:
@@ -28,7 +28,7 @@ class DeclareTest : public ::testing::Test {
   }
   Result<Declaration> apply(const route::Caller& caller, const ServiceSpec& spec,
                             std::string project = "") {
-    return declare(*state_, caller, project, spec, LoopbackPolicy::refused, kNow);
+    return declare(*state_, caller, project, spec, LoopbackPolicy::refused, kDeclaredAt);
   }
   void put(const ServiceRecord& record) {
     store::Change change;
@@ -46,7 +46,7 @@ TEST_F(DeclareTest, UsersGetTheirOwnSpaceAndOperatorsTheBareName) {
   EXPECT_EQ(apply(alice_, spec_)->record.public_name, "alice/qwen");
   EXPECT_EQ(apply(operator_, spec_)->record.public_name, "qwen");
   store::Change grant;
-  grant.put_grants.push_back({"qwen", "project:gaia", "ops", kNow});
+  grant.put_grants.push_back({"qwen", "project:gaia", "ops", kDeclaredAt});
   ASSERT_TRUE(state_->commit(grant).ok());
   EXPECT_EQ(apply(alice_, spec_)->record.public_name, "qwen");
   spec_.name = "alice/qwen";
@@ -106,7 +106,7 @@ TEST_F(DeclareTest, APlanSaysWhatAJobAsksFor) {
 TEST_F(DeclareTest, OthersServicesAreNotTouched) {
   put(apply(operator_, spec_)->record);
   store::Change grant;
-  grant.put_grants.push_back({"qwen", "alice", "ops", kNow});
+  grant.put_grants.push_back({"qwen", "alice", "ops", kDeclaredAt});
   ASSERT_TRUE(state_->commit(grant).ok());
   EXPECT_EQ(apply(alice_, spec_).error().code, Code::permission_denied);
 }
@@ -125,7 +125,7 @@ TEST_F(DeclareTest, ASelfRegisteredNameIsTaken) {
 TEST_F(DeclareTest, LoopbackNeedsTheSitesLeave) {
   spec_.isolation = Isolation::loopback;
   EXPECT_EQ(apply(alice_, spec_).error().code, Code::permission_denied);
-  EXPECT_TRUE(declare(*state_, alice_, "", spec_, LoopbackPolicy::allowed, kNow).ok());
+  EXPECT_TRUE(declare(*state_, alice_, "", spec_, LoopbackPolicy::allowed, kDeclaredAt).ok());
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ struct JobFacts {
   std::vector<std::string> addresses;
 };
 
-bool is_loopback(const std::string& address) {
+bool leads_back_here(const std::string& address) {
   return address.starts_with("127.") || address == "::1" || address.starts_with("::ffff:127.");
 }
 
@@ -59,7 +59,7 @@ bool is_loopback(const std::string& address) {
 void add_by_names(const sched::JobIdentity& job, const std::vector<std::string>& patterns,
                   std::vector<std::string>& addresses) {
   constexpr std::string_view kNode = "{node}";
-  bool local = std::any_of(addresses.begin(), addresses.end(), is_loopback);
+  bool local = std::any_of(addresses.begin(), addresses.end(), leads_back_here);
   std::vector<std::string> names;
   for (const std::string& node : job.nodes)
     for (std::string name : patterns) {
@@ -68,7 +68,7 @@ void add_by_names(const sched::JobIdentity& job, const std::vector<std::string>&
       names.push_back(name.replace(at, kNode.size(), node));
     }
   for (std::string& address : resolve(names))
-    if (local || !is_loopback(address)) addresses.push_back(std::move(address));
+    if (local || !leads_back_here(address)) addresses.push_back(std::move(address));
 }
 
 Result<JobFacts> job_facts(sched::Scheduler& scheduler, uint64_t id,

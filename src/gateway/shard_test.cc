@@ -19,20 +19,20 @@ using http::until;
 using runtime::Loop;
 using runtime::Task;
 
-struct Answer {
+struct ShardAnswer {
   std::string raw;
   std::string body;
 };
-Task<Answer> get(Loop& loop, std::string address, std::string path, std::string key) {
+Task<ShardAnswer> get(Loop& loop, std::string address, std::string path, std::string key) {
   FakeClient c = co_await FakeClient::connect(loop, address);
   co_await c.send("GET " + path + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + key +
                   "\r\n\r\n");
-  Answer a;
+  ShardAnswer a;
   a.raw = co_await c.response(&a.body);
   co_return a;
 }
 
-Task<Answer> get_models(Loop& loop, std::string address, std::string key) {
+Task<ShardAnswer> get_models(Loop& loop, std::string address, std::string key) {
   return get(loop, std::move(address), "/v1/models", std::move(key));
 }
 
@@ -73,7 +73,7 @@ TEST(Shard, TakesSnapshotsFromOtherThreadsAndLogsEveryRequest) {
     auto listener = std::move(runtime::Listener::open(loop, runtime::Address::loopback(0))).value();
     std::string address = listener->address().to_string();
     shard.listen(std::move(listener));
-    Answer before = loop.run_until(get_models(loop, address, "sk-secret-key"));
+    ShardAnswer before = loop.run_until(get_models(loop, address, "sk-secret-key"));
     EXPECT_TRUE(before.raw.starts_with("HTTP/1.1 401")) << before.raw;
     std::thread publisher([&] {
       shard.publish_keys(keys_with("sk-secret-key"));
@@ -85,7 +85,7 @@ TEST(Shard, TakesSnapshotsFromOtherThreadsAndLogsEveryRequest) {
       shard.publish_routes(std::make_shared<route::RouteTable>(std::move(routes)));
     });
     publisher.join();
-    Answer after = loop.run_until(get_models(loop, address, "sk-secret-key"));
+    ShardAnswer after = loop.run_until(get_models(loop, address, "sk-secret-key"));
     EXPECT_TRUE(after.raw.starts_with("HTTP/1.1 200")) << after.raw;
     EXPECT_NE(after.body.find("\"id\":\"m\""), after.body.npos);
     first_id = id_of(before.raw);

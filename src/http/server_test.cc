@@ -51,8 +51,8 @@ class EchoService : public Service {
   Code last_error = Code::internal;
 };
 
-struct Rig {
-  explicit Rig(ServerOptions options = {}) : server(loop, service, options) {
+struct ServerRig {
+  explicit ServerRig(ServerOptions options = {}) : server(loop, service, options) {
     auto listener = std::move(Listener::open(loop, Address::loopback(0))).value();
     address = listener->address().to_string();
     server.listen(std::move(listener));
@@ -68,7 +68,7 @@ std::string post(std::string path, std::string body, std::string fields = "") {
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
-Task<std::string> talk(Rig& rig, std::string bytes) {
+Task<std::string> talk(ServerRig& rig, std::string bytes) {
   FakeClient c = co_await FakeClient::connect(rig.loop, rig.address);
   co_await c.send(bytes);
   co_await c.read_to_end();
@@ -76,7 +76,7 @@ Task<std::string> talk(Rig& rig, std::string bytes) {
 }
 
 TEST(Server, AnswersPipelinedRequestsInOrderAndCloses) {
-  Rig rig;
+  ServerRig rig;
   std::string got = rig.loop.run_until(
       talk(rig, post("/a", "one") + post("/b", "two") + "GET /c HTTP/1.0\r\n\r\n"));
   EXPECT_NE(got.find("POST /a one"), got.npos);
@@ -85,7 +85,7 @@ TEST(Server, AnswersPipelinedRequestsInOrderAndCloses) {
   EXPECT_EQ(rig.service.served, 3);
 }
 
-Task<void> split_talk(Rig& rig, std::string bytes, std::string want) {
+Task<void> split_talk(ServerRig& rig, std::string bytes, std::string want) {
   FakeClient c = co_await FakeClient::connect(rig.loop, rig.address);
   for (size_t cut = 1; cut < bytes.size(); cut++) {
     co_await c.send(bytes.substr(0, cut));
@@ -98,7 +98,7 @@ Task<void> split_talk(Rig& rig, std::string bytes, std::string want) {
 }
 
 TEST(Server, TakesARequestSplitAtAnyByte) {
-  Rig rig;
+  ServerRig rig;
   rig.loop.run_until(split_talk(rig, post("/a", "hello"), "POST /a hello"));
   rig.loop.run_until(split_talk(rig,
                                 "POST /b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -106,7 +106,7 @@ TEST(Server, TakesARequestSplitAtAnyByte) {
                                 "POST /b helloxyz"));
 }
 
-Task<std::string> big_body(Rig& rig, size_t size, bool chunked) {
+Task<std::string> big_body(ServerRig& rig, size_t size, bool chunked) {
   FakeClient c = co_await FakeClient::connect(rig.loop, rig.address);
   std::string body(size, 'b');
   if (chunked) {
@@ -121,7 +121,7 @@ Task<std::string> big_body(Rig& rig, size_t size, bool chunked) {
 }
 
 TEST(Server, BodyLimitIsExact) {
-  Rig rig;
+  ServerRig rig;
   for (bool chunked : {false, true}) {
     std::string fits = rig.loop.run_until(big_body(rig, 100'000, chunked));
     EXPECT_TRUE(fits.starts_with("HTTP/1.1 200")) << chunked << fits.substr(0, 100);
@@ -132,18 +132,18 @@ TEST(Server, BodyLimitIsExact) {
 }
 
 // B29: by Content-Length, 413 before the body is read.
-Task<std::string> declared_too_large(Rig& rig) {
+Task<std::string> declared_too_large(ServerRig& rig) {
   FakeClient c = co_await FakeClient::connect(rig.loop, rig.address);
   co_await c.send("POST /big HTTP/1.1\r\nHost: h\r\nContent-Length: 100001\r\n\r\n");
   co_return co_await c.response();
 }
 
 TEST(Server, TooLargeIsSaidBeforeTheBody) {
-  Rig rig;
+  ServerRig rig;
   EXPECT_TRUE(rig.loop.run_until(declared_too_large(rig)).starts_with("HTTP/1.1 413"));
 }
 
-Task<void> expectations(Rig& rig) {
+Task<void> expectations(ServerRig& rig) {
   FakeClient c = co_await FakeClient::connect(rig.loop, rig.address);
   // B13: accepted, so 100 comes before the body does
   co_await c.send(
@@ -170,12 +170,12 @@ Task<void> expectations(Rig& rig) {
 }
 
 TEST(Server, Expectations) {
-  Rig rig;
+  ServerRig rig;
   rig.loop.run_until(expectations(rig));
 }
 
 TEST(Server, RefusesWhatIsNotHttp) {
-  Rig rig;
+  ServerRig rig;
   auto status = [&](const std::string& bytes) {
     return rig.loop.run_until(talk(rig, bytes)).substr(9, 3);
   };
@@ -191,12 +191,12 @@ TEST(Server, HeadsAndIdlenessHaveLimits) {
   ServerOptions o;
   o.head_deadline = Duration(40);
   o.idle_limit = Duration(40);
-  Rig rig(o);
+  ServerRig rig(o);
   EXPECT_EQ(rig.loop.run_until(talk(rig, "")), "");
   EXPECT_EQ(rig.loop.run_until(talk(rig, "GET / HT")).substr(9, 3), "408");
 }
 
-Task<void> streams(Rig& rig) {
+Task<void> streams(ServerRig& rig) {
   FakeClient c = co_await FakeClient::connect(rig.loop, rig.address);
   co_await c.send("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n");
   std::string body;
@@ -212,11 +212,11 @@ Task<void> streams(Rig& rig) {
 }
 
 TEST(Server, StreamsAndCoversForgetfulServices) {
-  Rig rig;
+  ServerRig rig;
   rig.loop.run_until(streams(rig));
 }
 
-Task<void> drain_case(Rig& rig) {
+Task<void> drain_case(ServerRig& rig) {
   FakeClient idle = co_await FakeClient::connect(rig.loop, rig.address);
   FakeClient busy = co_await FakeClient::connect(rig.loop, rig.address);
   co_await busy.send("POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n");
@@ -237,11 +237,11 @@ Task<void> drain_case(Rig& rig) {
 }
 
 TEST(Server, DrainFinishesWhatIsInFlight) {
-  Rig rig;
+  ServerRig rig;
   rig.loop.run_until(drain_case(rig));
 }
 
-Task<void> drain_late(Rig& rig) {
+Task<void> drain_late(ServerRig& rig) {
   FakeClient busy = co_await FakeClient::connect(rig.loop, rig.address);
   co_await busy.send("POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n");
   auto in_flight = [&] { return rig.server.in_flight() == 1; };
@@ -251,7 +251,7 @@ Task<void> drain_late(Rig& rig) {
 }
 
 TEST(Server, DrainCutsWhatOutlivesTheGrace) {
-  Rig rig;
+  ServerRig rig;
   rig.loop.run_until(drain_late(rig));
   EXPECT_EQ(rig.service.last_error, Code::cancelled);
 }

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/plan_clock.h"
+
 namespace berth::plan {
 namespace {
-
-Instant at(int64_t s) { return from_ms(s * 1000); }
 
 ReplicaRecord accepted(const std::string& key, uint64_t id, Instant when) {
   ReplicaRecord r;
@@ -95,7 +95,7 @@ TEST(FindJob, AReusedIdIsNotOurs) {
   EXPECT_EQ(find_job(w.seen, w.replicas["k"]), nullptr);
 }
 
-JobEnd ended(const std::string& key, uint64_t id, Instant submitted) {
+JobEnd end_of(const std::string& key, uint64_t id, Instant submitted) {
   JobEnd e;
   e.key = key;
   e.ref.id = id;
@@ -112,16 +112,16 @@ TEST(FindEnd, KeyIdAndSubmitTimeMustAgree) {
     fold_ends(seen, at(200), {"k"}, std::vector<JobEnd>{end}, w.replicas, w.policy);
     return find_end(seen, w.replicas["k"], w.policy) != nullptr;
   };
-  EXPECT_TRUE(told(ended("k", 7, at(100))));
-  EXPECT_TRUE(told(ended("", 7, at(100))));        // accounting without names
-  EXPECT_FALSE(told(ended("other", 7, at(300))));  // the id was reused
-  EXPECT_FALSE(told(ended("k", 8, at(100))));
-  EXPECT_FALSE(told(ended("k", 7, at(50))));  // an earlier run of a requeued job
+  EXPECT_TRUE(told(end_of("k", 7, at(100))));
+  EXPECT_TRUE(told(end_of("", 7, at(100))));        // accounting without names
+  EXPECT_FALSE(told(end_of("other", 7, at(300))));  // the id was reused
+  EXPECT_FALSE(told(end_of("k", 8, at(100))));
+  EXPECT_FALSE(told(end_of("k", 7, at(50))));  // an earlier run of a requeued job
 }
 
 TEST(FindEnd, AJobSeenAliveLaterHasNotEnded) {
   World w;
-  fold_ends(w.seen, at(200), {"k"}, std::vector<JobEnd>{ended("k", 7, at(100))}, w.replicas,
+  fold_ends(w.seen, at(200), {"k"}, std::vector<JobEnd>{end_of("k", 7, at(100))}, w.replicas,
             w.policy);
   ASSERT_NE(find_end(w.seen, w.replicas["k"], w.policy), nullptr);
   w.list(listing(at(201), {job("k", 7, JobState::pending)}));

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "plan/plan_clock.h"
+
 namespace berth::plan {
 namespace {
 
-Instant at(int64_t s) { return from_ms(s * 1000); }
-
-ReplicaRecord ended(int64_t intended_s, int64_t ended_s, EndCause cause,
-                    std::optional<int64_t> ready_s = std::nullopt) {
+ReplicaRecord gone(int64_t intended_s, int64_t ended_s, EndCause cause,
+                   std::optional<int64_t> ready_s = std::nullopt) {
   ReplicaRecord r;
   r.key = "k" + std::to_string(intended_s);
   r.state = ReplicaState::ended;
@@ -39,23 +39,23 @@ TEST(StartHistory, CountsFailuresInARow) {
   };
   for (const Row& row : {
            Row{"none", {}, 0},
-           {"one", {ended(10, 20, failed_to_load)}, 1},
-           {"two", {ended(10, 20, failed_to_load), ended(30, 40, load_timeout)}, 2},
+           {"one", {gone(10, 20, failed_to_load)}, 1},
+           {"two", {gone(10, 20, failed_to_load), gone(30, 40, load_timeout)}, 2},
            {"together is once",
-            {ended(10, 20, failed_to_load), ended(11, 21, failed_to_load),
-             ended(12, 22, failed_to_load)},
+            {gone(10, 20, failed_to_load), gone(11, 21, failed_to_load),
+             gone(12, 22, failed_to_load)},
             1},
-           {"planned ends do not count", {ended(10, 20, stopped), ended(30, 40, preempted, 35)}, 0},
+           {"planned ends do not count", {gone(10, 20, stopped), gone(30, 40, preempted, 35)}, 0},
            {"a long readiness forgives",
-            {ended(10, 20, failed_to_load), ended(30, 1000, crashed, 40)},
+            {gone(10, 20, failed_to_load), gone(30, 1000, crashed, 40)},
             1},
            {"a short readiness does not",
-            {ended(10, 20, failed_to_load), ended(30, 100, crashed, 40)},
+            {gone(10, 20, failed_to_load), gone(30, 100, crashed, 40)},
             2},
-           {"somebody's cancel counts", {ended(10, 20, cancelled, 15)}, 1},
-           {"ended politely before it served", {ended(10, 20, completed)}, 1},
-           {"out of time before it served", {ended(10, 20, time_limit)}, 1},
-           {"out of time after it served", {ended(10, 20, time_limit, 15)}, 0},
+           {"somebody's cancel counts", {gone(10, 20, cancelled, 15)}, 1},
+           {"ended politely before it served", {gone(10, 20, completed)}, 1},
+           {"out of time before it served", {gone(10, 20, time_limit)}, 1},
+           {"out of time after it served", {gone(10, 20, time_limit, 15)}, 0},
        })
     EXPECT_EQ(history(row.replicas, 1000).failures, row.failures) << row.what;
 }
@@ -64,7 +64,7 @@ TEST(StartHistory, CountsFailuresInARow) {
 TEST(StartHistory, BacksOffThenGivesUpUntilResumed) {
   std::vector<ReplicaRecord> replicas;
   for (int i = 0; i < 5; ++i) {
-    replicas.push_back(ended(100 * i + 10, 100 * i + 20, EndCause::failed_to_load));
+    replicas.push_back(gone(100 * i + 10, 100 * i + 20, EndCause::failed_to_load));
     StartHistory h = history(replicas, 100 * i + 21);
     Duration wait = *h.next_at - at(100 * i + 20);
     EXPECT_GE(wait, seconds(5 << i));
@@ -78,7 +78,7 @@ TEST(StartHistory, BacksOffThenGivesUpUntilResumed) {
 }
 
 TEST(StartHistory, ALivingReplicaReadyForLongForgives) {
-  std::vector<ReplicaRecord> replicas{ended(10, 20, EndCause::crashed)};
+  std::vector<ReplicaRecord> replicas{gone(10, 20, EndCause::crashed)};
   ReplicaRecord ready;
   ready.key = "r";
   ready.state = ReplicaState::ready;
@@ -91,7 +91,7 @@ TEST(StartHistory, ALivingReplicaReadyForLongForgives) {
 TEST(StartHistory, AvoidsTheNodesOfLaunchFailures) {
   std::vector<ReplicaRecord> replicas;
   for (int i = 0; i < 5; ++i) {
-    replicas.push_back(ended(100 * i + 10, 100 * i + 20, EndCause::launch_failed));
+    replicas.push_back(gone(100 * i + 10, 100 * i + 20, EndCause::launch_failed));
     replicas.back().node = "n" + std::to_string(i);
   }
   EXPECT_EQ(history(replicas, 1000).exclude_nodes, (std::vector<std::string>{"n4", "n3", "n2"}));
@@ -103,7 +103,7 @@ RC_GTEST_PROP(StartHistory, NeverMoreFailuresThanEndsAndNoFailureWithoutOne, ())
   int bad = 0;
   for (size_t i = 0; i < causes.size(); ++i) {
     auto t = static_cast<int64_t>(i);
-    replicas.push_back(ended(10 * t, 10 * t + 5, static_cast<EndCause>(causes[i])));
+    replicas.push_back(gone(10 * t, 10 * t + 5, static_cast<EndCause>(causes[i])));
     bad += failed_start(replicas.back());
   }
   StartHistory h = history(replicas, 100'000);

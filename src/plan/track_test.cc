@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "plan/plan_clock.h"
+
 namespace berth::plan {
 namespace {
-
-Instant at(int64_t s) { return from_ms(s * 1000); }
 
 ReplicaRecord running_replica() {
   ReplicaRecord r;

@@ -9,7 +9,7 @@
 namespace berth::proto {
 namespace {
 
-Error refuse(std::string message) {
+Error bad_form(std::string message) {
   Error error = invalid_argument(std::move(message));
   error.source = Source::caller;
   return error;
@@ -24,7 +24,7 @@ bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return true;
 }
 
-std::string_view trim(std::string_view text) {
+std::string_view trim_blanks(std::string_view text) {
   while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
   while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
   return text;
@@ -41,7 +41,7 @@ std::optional<std::string> parameter(std::string_view value, std::string_view na
       at = equals;
       continue;
     }
-    const bool wanted = equals_ignoring_case(trim(value.substr(at, equals - at)), name);
+    const bool wanted = equals_ignoring_case(trim_blanks(value.substr(at, equals - at)), name);
     at = equals + 1;
     while (at < value.size() && (value[at] == ' ' || value[at] == '\t')) ++at;
     std::string text;
@@ -54,7 +54,7 @@ std::optional<std::string> parameter(std::string_view value, std::string_view na
       at = value.find(';', at + 1);
     } else {
       const size_t stop = value.find(';', at);
-      text = trim(value.substr(at, stop == std::string_view::npos ? stop : stop - at));
+      text = trim_blanks(value.substr(at, stop == std::string_view::npos ? stop : stop - at));
       at = stop;
     }
     if (wanted) return text;
@@ -70,7 +70,7 @@ std::string field_name(std::string_view head) {
     head = stop == std::string_view::npos ? std::string_view() : head.substr(stop + 2);
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
-    if (!equals_ignoring_case(trim(line.substr(0, colon)), "content-disposition")) continue;
+    if (!equals_ignoring_case(trim_blanks(line.substr(0, colon)), "content-disposition")) continue;
     return parameter(line.substr(colon + 1), "name").value_or("");
   }
   return {};
@@ -83,11 +83,11 @@ Status take_field(std::string_view body, std::string_view name, Span value, Mult
     return {};
   }
   if (name != "model") return {};
-  if (peek.model_value.begin != 0) return refuse("The form has two \"model\" fields; send one.");
-  if (text.empty()) return refuse("The form's \"model\" field is empty; name a model.");
+  if (peek.model_value.begin != 0) return bad_form("The form has two \"model\" fields; send one.");
+  if (text.empty()) return bad_form("The form's \"model\" field is empty; name a model.");
   if (text.size() > 1024 || text.find_first_of("\r\n") != std::string_view::npos ||
       invalid_utf8_at(text))
-    return refuse("The form's \"model\" field is not a model's name.");
+    return bad_form("The form's \"model\" field is not a model's name.");
   peek.model = text;
   peek.model_value = value;
   return {};
@@ -96,14 +96,14 @@ Status take_field(std::string_view body, std::string_view name, Span value, Mult
 }  // namespace
 
 bool is_multipart(std::string_view content_type) {
-  return equals_ignoring_case(trim(content_type.substr(0, content_type.find(';'))),
+  return equals_ignoring_case(trim_blanks(content_type.substr(0, content_type.find(';'))),
                               "multipart/form-data");
 }
 
 Result<MultipartPeek> peek_multipart(std::string_view content_type, std::string_view body) {
   std::optional<std::string> boundary = parameter(content_type, "boundary");
   if (!is_multipart(content_type) || !boundary || boundary->empty() || boundary->size() > 200)
-    return refuse("The Content-Type of a form should be multipart/form-data with a boundary.");
+    return bad_form("The Content-Type of a form should be multipart/form-data with a boundary.");
   const std::string delimiter = "\r\n--" + *boundary;
   // The first delimiter may stand at the very beginning, without the line break.
   size_t at;
@@ -112,7 +112,7 @@ Result<MultipartPeek> peek_multipart(std::string_view content_type, std::string_
   } else {
     at = body.find(delimiter);
     if (at == std::string_view::npos)
-      return refuse("The form does not contain the boundary that its Content-Type names.");
+      return bad_form("The form does not contain the boundary that its Content-Type names.");
     at += delimiter.size();
   }
   MultipartPeek peek;
@@ -120,18 +120,19 @@ Result<MultipartPeek> peek_multipart(std::string_view content_type, std::string_
     if (body.substr(at).starts_with("--")) break;  // the closing delimiter
     while (at < body.size() && (body[at] == ' ' || body[at] == '\t')) ++at;
     if (!body.substr(at).starts_with("\r\n"))
-      return refuse(fmt::format("The form is broken at byte {}: a delimiter has no line end.", at));
+      return bad_form(
+          fmt::format("The form is broken at byte {}: a delimiter has no line end.", at));
     const size_t head = at + 2;
     // A part without any header begins with the blank line itself.
     const size_t blank = body.find("\r\n\r\n", at);
     if (blank == std::string_view::npos)
-      return refuse(fmt::format("The form's part at byte {} has no end of its head.", head));
+      return bad_form(fmt::format("The form's part at byte {} has no end of its head.", head));
     if (body.substr(at, blank - at).find(delimiter) != std::string_view::npos)
-      return refuse(fmt::format("The form's part at byte {} has no end of its head.", head));
+      return bad_form(fmt::format("The form's part at byte {} has no end of its head.", head));
     const size_t data = blank + 4;
     const size_t next = body.find(delimiter, data - 2);
     if (next == std::string_view::npos)
-      return refuse(fmt::format("The form's part at byte {} does not end.", head));
+      return bad_form(fmt::format("The form's part at byte {} does not end.", head));
     if (next >= data) {
       const std::string_view lines =
           blank > head ? body.substr(head, blank - head) : std::string_view();
@@ -140,7 +141,7 @@ Result<MultipartPeek> peek_multipart(std::string_view content_type, std::string_
     }
     at = next + delimiter.size();
   }
-  if (peek.model_value.begin == 0) return refuse("The form has no \"model\" field; name one.");
+  if (peek.model_value.begin == 0) return bad_form("The form has no \"model\" field; name one.");
   return peek;
 }
 

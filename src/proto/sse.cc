@@ -8,22 +8,22 @@
 namespace berth::proto {
 namespace {
 
-std::string_view trim(std::string_view text) {
+std::string_view trim_line(std::string_view text) {
   while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
   while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
   return text;
 }
 
 bool is_error_object(std::string_view json) {
-  json = trim(json);
+  json = trim_line(json);
   if (!json.starts_with('{')) return false;
-  json = trim(json.substr(1));
+  json = trim_line(json.substr(1));
   if (json.starts_with("\"error\""))
-    return trim(json.substr(7)).starts_with(':') &&
-           !trim(trim(json.substr(7)).substr(1)).starts_with('n');
+    return trim_line(json.substr(7)).starts_with(':') &&
+           !trim_line(trim_line(json.substr(7)).substr(1)).starts_with('n');
   if (!json.starts_with("\"object\"")) return false;
-  json = trim(json.substr(8));
-  return json.starts_with(':') && trim(json.substr(1)).starts_with("\"error\"");
+  json = trim_line(json.substr(8));
+  return json.starts_with(':') && trim_line(json.substr(1)).starts_with("\"error\"");
 }
 
 bool is_final_name(std::string_view name) {
@@ -41,12 +41,12 @@ void SseScan::end_line(std::string_view line) {
   }
   if (line.starts_with("data:")) {
     std::string_view value = line.substr(5);
-    if (trim(value) == "[DONE]")
+    if (trim_line(value) == "[DONE]")
       signs_.done = true;
     else if (is_error_object(value))
       signs_.error = true;
   } else if (line.starts_with("event:")) {
-    std::string_view name = trim(line.substr(6));
+    std::string_view name = trim_line(line.substr(6));
     if (name == "error" || name == "response.failed") signs_.error = true;
     if (is_final_name(name)) signs_.finished = true;
   } else if (line.starts_with("error:")) {

@@ -19,7 +19,7 @@
 namespace berth::sched {
 namespace {
 
-bool wait_until(const std::function<bool()>& predicate) {
+bool eventually(const std::function<bool()>& predicate) {
   auto end = std::chrono::steady_clock::now() + seconds(30);
   while (std::chrono::steady_clock::now() < end) {
     if (predicate()) return true;
@@ -44,7 +44,7 @@ class ShimTest : public ::testing::Test {
       auto shim = dir.read_shim();
       if (shim.ok() && *shim && !*dir.read_status()) kill((*shim)->pid, SIGTERM);
     }
-    wait_until([this] {
+    eventually([this] {
       for (const auto& entry : std::filesystem::directory_iterator(root_ + "/jobs"))
         if (JobDir dir(entry.path().string());
             entry.is_directory() && *dir.read_shim() && !*dir.read_status())
@@ -84,7 +84,7 @@ class ShimTest : public ::testing::Test {
   }
 
   LocalJobStatus end() {
-    EXPECT_TRUE(wait_until([this] { return dir_.read_status()->has_value(); })) << log();
+    EXPECT_TRUE(eventually([this] { return dir_.read_status()->has_value(); })) << log();
     return dir_.read_status()->value_or(LocalJobStatus{});
   }
   std::string log() {
@@ -94,7 +94,7 @@ class ShimTest : public ::testing::Test {
     return text.str();
   }
   bool wait_log(const std::string& text) {
-    return wait_until([&] { return log().find(text) != std::string::npos; });
+    return eventually([&] { return log().find(text) != std::string::npos; });
   }
   void cancel(LocalJobCancel::How how) {
     ASSERT_TRUE(dir_.write_cancel({how, 1234}).ok());

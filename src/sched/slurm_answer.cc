@@ -21,10 +21,6 @@ constexpr std::array<std::string_view, 14> kQueueFields = {
 constexpr std::array<std::string_view, 9> kAccountingFields = {
     "JobIDRaw", "Submit", "Start", "End", "State", "ExitCode", "NodeList", "Reason", "JobName"};
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 template <size_t N>
 bool contains_any(std::string_view text, const std::array<std::string_view, N>& parts) {
   return std::any_of(parts.begin(), parts.end(),

@@ -75,7 +75,7 @@ class SlurmCliTest : public ::testing::Test {
   std::unique_ptr<SlurmScheduler> slurm_;
 };
 
-const std::string kHeader =
+const std::string kQueueHeader =
     "JOBID^UID^STATE^RESTART_COUNT^EXIT_CODE^SUBMIT_TIME^START_TIME^END_TIME^TIME_LIMIT^USER^"
     "NODELIST^REASON^ACCOUNT^NAME>{N}\n";
 
@@ -85,7 +85,7 @@ std::string job_row(int id, const std::string& state, const std::string& exit = 
          "^1796067946^1796067947^1796068547^10:00^root^cpun1^None^gaia^" + name + ">{N}\n";
 }
 
-std::string account_row(std::string text) {
+std::string sacct_row(std::string text) {
   std::string out;
   for (char c : text) out += c == '|' ? std::string("^{N}^") : std::string(1, c);
   return out + "^{N}^\n";
@@ -202,7 +202,7 @@ TEST_F(SlurmCliTest, SubmitLimitsAreForNow) {  // C17
 }
 
 TEST_F(SlurmCliTest, ListIsOneSqueueForOwnJobs) {  // C25
-  tool("squeue", kHeader + job_row(6, "RUNNING") + job_row(7, "RUNNING", "0", "interactive") +
+  tool("squeue", kQueueHeader + job_row(6, "RUNNING") + job_row(7, "RUNNING", "0", "interactive") +
                      job_row(8, "PENDING", "0", "berth-00000000000000bb"));
   JobListing listing = slurm_->list();
   EXPECT_EQ(listing.quality, Quality::complete) << listing.error;
@@ -232,7 +232,7 @@ TEST_F(SlurmCliTest, EachFailureOfSqueueIsSeen) {  // C03
   EXPECT_EQ(slurm_->list().quality, Quality::failed);
   settings_.query_deadline = seconds(20);
   reopen();
-  tool("squeue", kHeader + job_row(6, "RUNNING") + "8^0^PEND");
+  tool("squeue", kQueueHeader + job_row(6, "RUNNING") + "8^0^PEND");
   EXPECT_EQ(slurm_->list().quality, Quality::partial);
   EXPECT_EQ(slurm_->list().jobs.size(), 1u);
   program("squeue", "kill -KILL $$\n");
@@ -243,9 +243,9 @@ TEST_F(SlurmCliTest, EachFailureOfSqueueIsSeen) {  // C03
 
 TEST_F(SlurmCliTest, EndsComeFromEitherSource) {  // C29
   JobRef ref{3, "", {}};
-  tool("squeue", kHeader + job_row(3, "FAILED", "36608"));
-  tool("sacct", account_row("3|1796067946|1796067947|1796067950|FAILED|15:0|cpun1|None|"
-                            "berth-00000000000000aa"));
+  tool("squeue", kQueueHeader + job_row(3, "FAILED", "36608"));
+  tool("sacct", sacct_row("3|1796067946|1796067947|1796067950|FAILED|15:0|cpun1|None|"
+                          "berth-00000000000000aa"));
   auto ends = slurm_->ended({ref});
   ASSERT_TRUE(ends.ok()) << ends.error().message;
   ASSERT_EQ(ends->size(), 1u);
@@ -256,8 +256,8 @@ TEST_F(SlurmCliTest, EndsComeFromEitherSource) {  // C29
   EXPECT_EQ(slurm_->ended({ref})->at(0).exit_code, 143);
   // forgotten by slurmctld
   tool("squeue", "", "slurm_load_jobs error: Invalid job id specified\n", 1);
-  tool("sacct", account_row("3|1796067946|1796067947|1796067950|FAILED|15:0|cpun1|None|"
-                            "berth-00000000000000aa"));
+  tool("sacct", sacct_row("3|1796067946|1796067947|1796067950|FAILED|15:0|cpun1|None|"
+                          "berth-00000000000000aa"));
   EXPECT_EQ(slurm_->ended({ref})->at(0).exit_code, 15);
   tool("sacct", "");
   EXPECT_TRUE(slurm_->ended({ref})->empty());
@@ -269,25 +269,25 @@ TEST_F(SlurmCliTest, EndsComeFromEitherSource) {  // C29
 
 TEST_F(SlurmCliTest, AccountingLagsBehindTheQueue) {  // C05, C07
   JobRef ref{6, "", {}};
-  std::string preempted = account_row(
-      "6|1796067946|1796067947|1796067950|PREEMPTED|0:0|n1|None|berth-00000000000000aa");
-  tool("squeue", kHeader + job_row(6, "PENDING"));  // requeued
+  std::string preempted =
+      sacct_row("6|1796067946|1796067947|1796067950|PREEMPTED|0:0|n1|None|berth-00000000000000aa");
+  tool("squeue", kQueueHeader + job_row(6, "PENDING"));  // requeued
   tool("sacct", preempted);
   EXPECT_TRUE(slurm_->ended({ref})->empty());
   // slurmctld is away: the next run may not be recorded yet.
   tool("squeue", "", "slurm_load_jobs error: Unable to contact slurm controller\n", 1);
   EXPECT_TRUE(slurm_->ended({ref})->empty());
-  tool("squeue", kHeader);
+  tool("squeue", kQueueHeader);
   EXPECT_EQ(slurm_->ended({ref})->at(0).state, JobState::preempted);
-  tool("sacct", account_row("6|1796067946|1796067947|Unknown|COMPLETED|0:0|n1|None|"
-                            "berth-00000000000000aa"));
+  tool("sacct", sacct_row("6|1796067946|1796067947|Unknown|COMPLETED|0:0|n1|None|"
+                          "berth-00000000000000aa"));
   auto ends = slurm_->ended({ref});
   EXPECT_EQ(ends->at(0).state, JobState::completed);
   EXPECT_FALSE(ends->at(0).ended_at);
 }
 
 TEST_F(SlurmCliTest, ManyIdsAreChunked) {
-  tool("squeue", kHeader);
+  tool("squeue", kQueueHeader);
   tool("sacct", "");
   std::vector<JobRef> refs;
   for (uint64_t id = 1; id <= 450; ++id) refs.push_back({id, "", {}});
@@ -321,7 +321,7 @@ TEST_F(SlurmCliTest, CancelNamesTheJobAndKeepsSlurmsWords) {  // C33
 }
 
 TEST_F(SlurmCliTest, IdentityComesWithNodeAddresses) {
-  tool("squeue", kHeader + job_row(6, "RUNNING", "0", "x UserId=root(0)"));
+  tool("squeue", kQueueHeader + job_row(6, "RUNNING", "0", "x UserId=root(0)"));
   tool("scontrol", "NodeName=cpun1 Arch=x86_64 NodeAddr=10.0.0.7 NodeHostName=cpun1\n");
   auto identity = slurm_->identify(6);
   ASSERT_TRUE(identity.ok() && *identity);
@@ -336,7 +336,7 @@ TEST_F(SlurmCliTest, IdentityComesWithNodeAddresses) {
   EXPECT_FALSE(*slurm_->identify(6));
   tool("squeue", "", "slurm_load_jobs error: Unable to contact slurm controller\n", 1);
   EXPECT_EQ(slurm_->identify(6).error().code, Code::unavailable);
-  tool("squeue", kHeader + job_row(6, "RUNNING"));
+  tool("squeue", kQueueHeader + job_row(6, "RUNNING"));
   tool("scontrol", "", "scontrol: error: x\n", 1);
   EXPECT_EQ(slurm_->identify(6).error().code, Code::unavailable);
 }

@@ -84,11 +84,11 @@ std::optional<int> take_digits(std::string_view& text, size_t width, char after)
   return static_cast<int>(*n);
 }
 
+}  // namespace
+
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
-
-}  // namespace
 
 std::string_view trim(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";

@@ -18,6 +18,7 @@
 namespace berth::sched {
 
 std::string_view trim(std::string_view text);
+bool contains(std::string_view text, std::string_view part);
 // Splits at each `separator`; n separators give n + 1 pieces, empty ones included.
 std::vector<std::string_view> split(std::string_view text, std::string_view separator);
 // Decimal digits only, no sign, no overflow.

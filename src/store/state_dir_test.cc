@@ -10,17 +10,17 @@
 namespace berth::store {
 namespace {
 
-struct TempDir {
+struct StateFolder {
   std::string path;
-  TempDir() {
+  StateFolder() {
     char name[] = "/tmp/berth-state-XXXXXX";
     path = mkdtemp(name);
   }
-  ~TempDir() { std::filesystem::remove_all(path); }
+  ~StateFolder() { std::filesystem::remove_all(path); }
 };
 
 TEST(StateDir, ASecondOneIsRefusedByNameOfTheFirst) {
-  TempDir tmp;
+  StateFolder tmp;
   std::string dir = tmp.path + "/state";
   auto first = StateDir::open(dir);
   ASSERT_TRUE(first.ok());
