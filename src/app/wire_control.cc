@@ -56,6 +56,7 @@ Result<std::unique_ptr<sched::Scheduler>> open_slurm(const config::Config& confi
   settings.bin_dir = config.slurm.bin_dir;
   settings.query_deadline = config.slurm.query_timeout;
   settings.submit_deadline = config.slurm.submit_timeout;
+  settings.cancel_deadline = config.slurm.cancel_timeout;
   if (config.slurm.submit_as == config::SubmitAs::owner)
     settings.impersonate = sched::SlurmSettings::Impersonate::yes;
   auto opened = sched::SlurmScheduler::open(std::move(settings));
@@ -77,6 +78,7 @@ plan::Policy policy_from(const config::Config& config, const std::string& secret
   policy.max_healthy_stops_percent = static_cast<int>(config.controller.max_stop_percent);
   policy.start_backoff = config.backoff.first;
   policy.start_backoff_cap = config.backoff.most;
+  policy.extend_by = config.slurm.extend_by;
   policy.own_uid = ::geteuid();
   return policy;
 }

@@ -32,6 +32,7 @@ struct SlurmConfig {
   Duration query_timeout{};
   Duration submit_timeout{};
   Duration cancel_timeout{};
+  Duration extend_by{};  // 0: time limits are left as they are
 };
 
 struct LeaseConfig {

@@ -198,6 +198,11 @@ std::vector<Option> slurm() {
       time_option("slurm.cancel_timeout", "20s", 1000, 10 * kMinute,
                   "Deadline of scancel; it is sent again until the job has ended.",
                   [](Config& c, const V& v) { c.slurm.cancel_timeout = duration_of(v); }));
+  out.push_back(
+      time_option("slurm.extend_by", "0s", 0, kDay,
+                  "Time added to a running replica's limit when no successor will be ready at its "
+                  "end; needs the right of a Slurm operator. 0: limits are left as they are.",
+                  [](Config& c, const V& v) { c.slurm.extend_by = duration_of(v); }));
   return out;
 }
 

@@ -29,6 +29,7 @@ class NoScheduler : public sched::Scheduler {
     return std::vector<JobEnd>{};
   }
   Status cancel(const JobRef&, sched::CancelMode) override { return {}; }
+  Status extend(const JobRef&, Instant, Instant) override { return {}; }
   Result<std::optional<sched::JobIdentity>> identify(uint64_t) override {
     return std::optional<sched::JobIdentity>{};
   }

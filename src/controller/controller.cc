@@ -45,7 +45,7 @@ Controller::Step Controller::step(Instant now) {
   }
   const store::Snapshot& s = state_.snapshot();
   if (estimated_at_ != state_.revision()) {
-    estimates_ = plan::estimate(s.replicas);
+    estimates_ = plan::estimate(s.services, s.replicas);
     estimated_at_ = state_.revision();
   }
   if (now - window_began_ >= seconds(1)) {

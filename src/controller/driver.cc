@@ -78,6 +78,7 @@ void Driver::run(const plan::Effects& effects) {
       log_error("controller", "could not ask {} to drain: {}", drain.key, s.error().message);
   for (const plan::SubmitEffect& effect : effects.submits) calls_.spawn(submit(effect.key));
   for (const plan::CancelEffect& effect : effects.cancels) calls_.spawn(cancel(effect));
+  for (const plan::ExtendEffect& effect : effects.extensions) calls_.spawn(extend(effect));
   if (!effects.lookup.empty()) calls_.spawn(look_up(effects.lookup));
   if (!effects.drains.empty()) ports_.publish();
 }
@@ -150,6 +151,17 @@ runtime::Task<void> Driver::cancel(plan::CancelEffect effect) {
   ports_.controller.on_cancel_outcome(effect.key, outcome);
   look();  // to see the end soon
   wake();
+}
+
+// Whether it worked shows in the next listing, as a later end.
+runtime::Task<void> Driver::extend(plan::ExtendEffect effect) {
+  sched::Scheduler* scheduler = &ports_.scheduler;
+  auto work = [scheduler, effect] {
+    return scheduler->extend(effect.job, effect.started_at, effect.until);
+  };
+  Status outcome = co_await ports_.pool.run(work);
+  if (!outcome) log_warn("controller", "{}: {}", effect.key, outcome.error().message);
+  look();
 }
 
 runtime::Task<void> Driver::look_up(plan::LookUpEffect effect) {

@@ -79,6 +79,7 @@ class Driver {
   runtime::Task<void> look_once();
   runtime::Task<void> submit(std::string key);
   runtime::Task<void> cancel(plan::CancelEffect effect);
+  runtime::Task<void> extend(plan::ExtendEffect effect);
   runtime::Task<void> look_up(plan::LookUpEffect effect);
 
   DriverPorts ports_;

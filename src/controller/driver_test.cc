@@ -51,6 +51,7 @@ class InstantScheduler : public sched::Scheduler {
     std::erase_if(jobs, [&](const auto& entry) { return entry.second.ref.id == job.id; });
     return {};
   }
+  Status extend(const JobRef&, Instant, Instant) override { return {}; }
   Result<std::optional<sched::JobIdentity>> identify(uint64_t) override {
     return std::optional<sched::JobIdentity>{};
   }

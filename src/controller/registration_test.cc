@@ -22,6 +22,7 @@ class OneJobScheduler : public sched::Scheduler {
     return std::vector<JobEnd>{};
   }
   Status cancel(const JobRef&, sched::CancelMode) override { return {}; }
+  Status extend(const JobRef&, Instant, Instant) override { return {}; }
   Result<std::optional<sched::JobIdentity>> identify(uint64_t id) override {
     if (down) return unavailable("slurmctld does not answer", Source::scheduler);
     if (id != 42) return std::optional<sched::JobIdentity>{};

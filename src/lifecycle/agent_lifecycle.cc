@@ -256,10 +256,9 @@ void AgentLifecycle::handle(const TreeGone&) {
 }
 
 Duration AgentLifecycle::end_lead() const {
-  Duration full = settings_.drain_grace + settings_.engine_stop + settings_.end_margin;
-  // A short job must not spend most of its life on its end.
-  if (!job_end_) return full;
-  return std::clamp((*job_end_ - begun_at_) / 3, Duration(0), full);
+  std::optional<Duration> run;
+  if (job_end_) run = *job_end_ - begun_at_;
+  return berth::end_lead(settings_.drain_grace, run, settings_.engine_stop, settings_.end_margin);
 }
 
 std::optional<Instant> AgentLifecycle::planned_end() const {

@@ -31,6 +31,7 @@
 
 #include "base/time.h"
 #include "lifecycle/stop_cause.h"
+#include "model/end_lead.h"
 #include "model/lease.h"
 #include "model/replica.h"
 
@@ -39,8 +40,8 @@ namespace berth::lifecycle {
 struct LifecycleSettings {
   Duration load_timeout = minutes(30);
   Duration drain_grace = seconds(120);
-  Duration engine_stop = seconds(15);      // SIGTERM to SIGKILL, where there is time
-  Duration end_margin = seconds(5);        // all is over this long before the job's end
+  Duration engine_stop = kEngineStop;      // SIGTERM to SIGKILL, where there is time
+  Duration end_margin = kEndMargin;
   Duration deregister_limit = seconds(3);  // how long Berth is given to hear of a drain
   Duration report_limit = seconds(5);      // ... and of the end
   Duration kill_limit = seconds(10);       // how long a tree that survives SIGKILL is waited for

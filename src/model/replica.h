@@ -84,6 +84,7 @@ struct ReplicaRecord {
   std::string service;  // the service's public name
   uint64_t generation = 0;
   uint64_t restart_nonce = 0;
+  std::string partition;  // asked for; "": the site's default
   ReplicaState state = ReplicaState::submitted;
   Instant state_since{};  // when `state` was last changed
 
@@ -108,6 +109,12 @@ struct ReplicaRecord {
   StartTimes start;                     // of this run, as far as it has come
   std::optional<Instant> last_seen_at;  // last good listing or heartbeat that showed it alive
   std::string lease_id;
+
+  // The handover of this run to a successor, before the job's time is up.
+  std::optional<Instant> handover_at;     // begun; never taken back
+  std::optional<Instant> gap_told_at;     // people were told that no successor will be ready in time
+  std::optional<Instant> extend_sent_at;  // more time was last asked of the scheduler
+  int extensions = 0;                     // ... so often
 
   std::optional<StopIntent> stop;
   std::optional<AgentEnd> agent_end;

@@ -136,6 +136,23 @@ NextStep next_of(const ServiceReport& report, const ServiceView& view, bool usab
                                                                   : NextStep::nothing;
 }
 
+// When the next handover of one that serves begins, and why then.
+void add_lead(ServiceReport& report, const ServiceView& view, const ServiceEstimate* estimate) {
+  for (const ReplicaRecord* r : view.living) {
+    if (!r->ends_at || !r->started_at || !r->ready_at || r->handover_at || r->stop) continue;
+    Lead lead = handover_lead(estimate, view.service->spec.drain_grace, *r->ends_at - *r->started_at);
+    Instant at = *r->ends_at - lead.total;
+    if (report.handover_at && *report.handover_at <= at) continue;
+    report.handover_at = at;
+    report.lead = lead;
+  }
+}
+
+Reason of_succession(const Succession& s, bool gap, Instant now) {
+  return about(*s.old, gap ? ReasonKind::gap_ahead : ReasonKind::handing_over, words(s, now),
+               s.old->handover_at);
+}
+
 // How long until a client should try again.
 Duration retry_after(const ServiceReport& report, const ServiceView& view,
                      const Estimates& estimates, Instant now) {
@@ -186,6 +203,8 @@ ServiceReport derive(const ServiceView& view, const Observed& observed, const Es
     if (std::optional<Reason> reason = of_replica(*r, policy, now))
       report.reasons.push_back(*std::move(reason));
   }
+  for (const Succession& s : view.successions)
+    report.reasons.push_back(of_succession(s, s.old->gap_told_at.has_value(), now));
   for (const Reason& reason : view.more) report.reasons.push_back(reason);
   if (view.older > 0) add(ReasonKind::replacing, "", view.older);
   if (view.over_tick_limit) add(ReasonKind::tick_limit, "", view.missing);
@@ -197,6 +216,8 @@ ServiceReport derive(const ServiceView& view, const Observed& observed, const Es
   if (report.next == NextStep::submit || report.next == NextStep::wait_for_scheduler)
     report.next_attempt_at = view.retry_at ? view.retry_at : view.history.next_at;
   report.retry_after = retry_after(report, view, estimates, now);
+  auto estimate = estimates.find(service.public_name);
+  add_lead(report, view, estimate == estimates.end() ? nullptr : &estimate->second);
   return report;
 }
 

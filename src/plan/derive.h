@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/estimates.h"
+#include "plan/handover.h"
 #include "plan/observed.h"
 #include "plan/report.h"
 #include "plan/scale.h"
@@ -22,6 +23,7 @@ struct ServiceView {
   int older = 0;    // older ones that serve until they are replaced
   bool over_tick_limit = false;
   std::optional<Instant> retry_at;  // of a refused submit
+  std::vector<Succession> successions;
   std::vector<Reason> more;         // seen by plan() itself: a guard that held, a second job
 };
 

@@ -9,6 +9,7 @@
 #include "base/id.h"
 #include "plan/backoff.h"
 #include "plan/derive.h"
+#include "plan/handover.h"
 #include "plan/scale.h"
 #include "plan/starts.h"
 #include "plan/stop.h"
@@ -30,6 +31,7 @@ struct Work {
   std::optional<Instant> retry_at;
   int older = 0;
   bool over_limit = false;
+  std::vector<Succession> successions;
   std::vector<Reason> more;
 };
 
@@ -48,8 +50,12 @@ class Planner {
     index_leases();
     track_all();
     decide_own_stops();
-    for (auto& [name, work] : work_) decide_scale(work);
+    for (auto& [name, work] : work_) {
+      begin_handovers(work);
+      decide_scale(work);
+    }
     submit();
+    follow_handovers();
     carry_out_stops();
     cancel_strays();
     ask_accounting();
@@ -183,6 +189,61 @@ class Planner {
     if (!out_.report.guard) out_.report.guard = std::move(why);
   }
 
+  const ServiceEstimate* estimate_of(const Work& work) const {
+    auto it = estimates_.find(work.service->public_name);
+    return it == estimates_.end() ? nullptr : &it->second;
+  }
+
+  void begin_handovers(Work& work) {
+    if (target_of(*work.service) == 0) return;
+    for (const std::string& key : work.keys) {
+      auto it = replicas_.find(key);
+      if (it == replicas_.end() || it->second.handover_at) continue;
+      ReplicaRecord& r = it->second;
+      if (!nears_its_end(r, *work.service, estimate_of(work), now_)) continue;
+      r.handover_at = now_;
+      note(r, "handover", words(handover_lead(estimate_of(work), work.service->spec.drain_grace,
+                                              *r.ends_at - *r.started_at)));
+    }
+  }
+
+  // Says in advance when a successor will not be ready in time, and asks for more time.
+  void follow_handovers() {
+    for (auto& [name, work] : work_) {
+      work.successions = successions(*work.service, replicas_of(work, true), estimate_of(work), now_);
+      for (const Succession& s : work.successions) {
+        ReplicaRecord& old = replicas_.at(s.old->key);
+        if (!gap_ahead(s)) continue;
+        if (!old.gap_told_at) {
+          old.gap_told_at = now_;
+          note(old, "gap_ahead", words(s, now_));
+        }
+        extend(old, s);
+      }
+    }
+  }
+
+  bool gap_ahead(const Succession& s) const {
+    if (s.gap.count() > 0) return true;
+    if (s.ready_by) return false;
+    const Duration waited = now_ - *s.old->handover_at;
+    return waited >= policy_.gap_patience || waited >= s.safe_until - now_;
+  }
+
+  void extend(ReplicaRecord& old, const Succession& s) {
+    const bool asked_lately =
+        old.extend_sent_at && now_ - *old.extend_sent_at < policy_.extend_retry;
+    if (policy_.extend_by.count() <= 0 || old.extensions >= policy_.max_extensions ||
+        asked_lately || s.safe_until - now_ > policy_.extend_before || !old.started_at ||
+        !usable_ || !is_surely_its_job(old, observed_, policy_, now_))
+      return;
+    old.extend_sent_at = now_;
+    ++old.extensions;
+    Instant until = *old.ends_at + policy_.extend_by;
+    note(old, "extend", fmt::format("asked for {} more", to_human(policy_.extend_by)));
+    out_.effects.extensions.push_back({old.key, old.job, *old.started_at, until});
+  }
+
   void decide_scale(Work& work) {
     const ServiceRecord& service = *work.service;
     work.history = start_history(service, replicas_of(work, false), policy_, now_);
@@ -262,6 +323,7 @@ class Planner {
     r.service = service.public_name;
     r.generation = service.generation;
     r.restart_nonce = service.restart_nonce;
+    r.partition = service.spec.resources.partition;
     r.state_since = now_;
     r.intended_at = now_;
     r.exclude_nodes = work.history.exclude_nodes;
@@ -370,8 +432,9 @@ class Planner {
     report.scheduler_error = observed_.scheduler.error;
     report.scheduler_known = observed_.scheduler.complete_asked_at.has_value();
     for (const auto& [name, work] : work_) {
-      ServiceView view{work.service, replicas_of(work, true), work.history,  work.start,
-                       work.older,   work.over_limit,         work.retry_at, work.more};
+      ServiceView view{work.service,    replicas_of(work, true), work.history,  work.start,
+                       work.older,      work.over_limit,         work.retry_at, work.successions,
+                       work.more};
       report.services[name] = derive(view, observed_, estimates_, policy_, now_);
     }
   }

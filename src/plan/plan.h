@@ -55,6 +55,14 @@ struct DrainEffect {
   std::string why;
 };
 
+// Ask the scheduler to let the job run until `until`.
+struct ExtendEffect {
+  std::string key;
+  JobRef job;
+  Instant started_at{};
+  Instant until{};
+};
+
 // Ask accounting how these ended; `jobs` where the id is known, `keys` where it is not.
 struct LookUpEffect {
   std::vector<std::string> keys_of_jobs;  // one for each of `jobs`
@@ -68,6 +76,7 @@ struct Effects {
   std::vector<SubmitEffect> submits;
   std::vector<CancelEffect> cancels;
   std::vector<DrainEffect> drains;
+  std::vector<ExtendEffect> extensions;
   LookUpEffect lookup;
 };
 

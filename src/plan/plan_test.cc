@@ -36,7 +36,7 @@ struct Scene {
 
   Effects step(Duration ahead = seconds(1)) {
     now += ahead;
-    Plan p = plan({services, replicas, leases}, seen, estimate(replicas), policy, now);
+    Plan p = plan({services, replicas, leases}, seen, estimate(services, replicas), policy, now);
     for (const ReplicaRecord& r : p.changes.put_replicas) {
       auto it = replicas.find(r.key);
       bool legal = it == replicas.end() || can_follow(it->second.state, r.state);
@@ -210,6 +210,98 @@ TEST(Plan, AnUnreachableSchedulerChangesNothing) {
   s.list({s.job(key, JobState::running)});
   EXPECT_EQ(s.step().submits.size(), 1u);
   EXPECT_FALSE(s.report.scheduler_failing_since.has_value());
+}
+
+// One that serves, with `left` until its job's end; its start took about a second.
+struct HandoverScene : Scene {
+  std::string old;
+
+  explicit HandoverScene(Duration left = minutes(30)) {
+    service("alice/m");
+    old = bring_up("alice/m");
+    replicas[old].ends_at = now + left;
+  }
+  void keep(Duration ahead = seconds(1)) {
+    lease(old, LeaseState::ready);
+    list_both();
+    step(ahead);
+  }
+  void list_both() {
+    std::vector<JobObserved> jobs;
+    for (const auto& [key, r] : replicas)
+      if (r.state != ReplicaState::ended && r.job.id != 0) jobs.push_back(seen_as(key, r));
+    list(jobs);
+  }
+  JobObserved seen_as(const std::string& key, const ReplicaRecord& r) const {
+    JobObserved j = job(key, r.started_at ? JobState::running : JobState::pending);
+    j.reason = r.started_at ? "" : "Resources";
+    j.started_at = r.started_at;
+    return j;
+  }
+};
+
+TEST(Plan, AReplicaIsHandedOverBeforeItsEnd) {
+  HandoverScene s;
+  const ServiceReport& report = s.report.services["alice/m"];
+  s.keep();
+  ASSERT_TRUE(report.handover_at && report.lead);
+  EXPECT_GT(*report.handover_at, s.now + minutes(20));
+  EXPECT_EQ(s.submitted.size(), 1u);
+  s.now = *report.handover_at;
+  s.keep();
+  ASSERT_EQ(s.submitted.size(), 2u);
+  std::string next = s.submitted.back();
+  EXPECT_TRUE(s.said("handover: ")) << s.notes.back();
+  EXPECT_TRUE(s.replicas[s.old].handover_at.has_value());
+  s.accept(next, 8);
+  s.keep();
+  // The old one serves until the new one does.
+  EXPECT_TRUE(s.drained.empty());
+  EXPECT_EQ(s.report.services["alice/m"].status, ServiceStatus::ready);
+  s.replicas[next].started_at = s.now;
+  s.lease(next, LeaseState::ready);
+  s.keep();
+  s.keep();
+  ASSERT_EQ(s.drained.size(), 1u);
+  EXPECT_EQ(s.drained[0].key, s.old);
+  EXPECT_EQ(s.replicas[s.old].stop->why, "handed over before its time limit");
+  EXPECT_TRUE(s.replicas[next].state == ReplicaState::ready && !s.replicas[next].stop);
+  EXPECT_FALSE(s.said("gap_ahead"));
+}
+
+TEST(Plan, AGapIsSaidInAdvanceAndMoreTimeIsAskedForWhereThatIsAllowed) {
+  HandoverScene s(minutes(5));
+  s.policy.extend_by = minutes(10);
+  s.now = *s.replicas[s.old].ends_at - seconds(160);
+  s.keep();
+  ASSERT_EQ(s.submitted.size(), 2u);
+  std::string next = s.submitted.back();
+  s.accept(next, 8);
+  s.keep();
+  s.replicas[next].estimated_start = s.now + hours(2);
+  s.keep();
+  EXPECT_TRUE(s.said("gap_ahead: ")) << s.notes.back();
+  const auto& reasons = s.report.services["alice/m"].reasons;
+  auto gap = std::find_if(reasons.begin(), reasons.end(),
+                          [](const Reason& r) { return r.kind == ReasonKind::gap_ahead; });
+  ASSERT_NE(gap, reasons.end());
+  EXPECT_NE(gap->detail.find("too late"), std::string::npos) << gap->detail;
+  EXPECT_EQ(s.replicas[s.old].extensions, 1);
+  EXPECT_TRUE(s.said("extend: asked for 10m00s more")) << s.notes.back();
+  s.keep();  // not again at once
+  EXPECT_EQ(s.replicas[s.old].extensions, 1);
+  // It serves on, and nothing is stopped.
+  EXPECT_TRUE(s.drained.empty() && s.cancelled.empty());
+}
+
+TEST(Plan, NoTimeIsAskedForUnlessTheSiteAllowsIt) {
+  HandoverScene s(minutes(5));
+  s.now = *s.replicas[s.old].ends_at - seconds(160);
+  s.keep();
+  s.refuse(s.submitted.back(), Code::exhausted, "QOSMaxJobsPerUserLimit");
+  for (int i = 0; i < 70; ++i) s.keep();
+  EXPECT_TRUE(s.said("gap_ahead: ")) << "the successor could not be submitted";
+  EXPECT_EQ(s.replicas[s.old].extensions, 0);
 }
 
 TEST(Plan, AfterALostReplyTheJobIsAdoptedByItsKey) {

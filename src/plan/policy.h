@@ -50,6 +50,13 @@ struct Policy {
   Duration unreachable_backoff = seconds(5);
   Duration unreachable_backoff_cap = seconds(60);
 
+  // Handing over before the time limit.
+  Duration gap_patience = minutes(1);  // a successor that is only just queued may still start
+  Duration extend_by{0};  // more time asked of the scheduler when no successor is ready; 0: never
+  Duration extend_before = minutes(3);  // the last safe instant
+  Duration extend_retry = minutes(1);
+  int max_extensions = 8;  // of one run
+
   // Stopping.
   Duration drain_margin = seconds(15);      // beyond the service's drain_grace, before scancel
   Duration cancel_knowledge = seconds(10);  // nothing is cancelled that was last seen earlier

@@ -51,6 +51,8 @@ std::string words(const Reason& reason, Instant now) {
       return "the reply to the submit was lost; looking for the job before trying again";
     case ReasonKind::failed_start:
       return fmt::format("the last start failed: {}", detail);
+    case ReasonKind::gap_ahead:
+      return fmt::format("a gap is ahead: {}", detail);
     case ReasonKind::queued:
       // Slurm's "None": it has not looked at the job yet.
       return fmt::format("{}{}{}", detail.empty() || detail == "None" ? "queued" : detail, since,
@@ -63,6 +65,8 @@ std::string words(const Reason& reason, Instant now) {
       return fmt::format("unhealthy: {}{}", detail, since);
     case ReasonKind::replacing:
       return fmt::format("{} older replicas serve until new ones are ready", reason.count);
+    case ReasonKind::handing_over:
+      return fmt::format("is handed over: {}", detail);
     case ReasonKind::draining:
       return fmt::format("going: {}{}", detail, since);
     case ReasonKind::cancel_repeated:
@@ -125,6 +129,11 @@ std::vector<std::string> explain(const ServiceReport& report, Instant now) {
   for (const Reason& reason : report.reasons) {
     std::string where = reason.replica_key.empty() ? "" : reason.replica_key + job(reason) + ": ";
     lines.push_back(where + words(reason, now));
+  }
+  if (report.lead && report.handover_at) {
+    std::string when =
+        *report.handover_at > now ? "in " + to_human(*report.handover_at - now) : "now";
+    lines.push_back(fmt::format("next handover {}, {}", when, words(*report.lead)));
   }
   std::string next(to_string(report.next));
   if (report.next_attempt_at && *report.next_attempt_at > now)

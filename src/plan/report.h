@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "model/replica.h"
 #include "model/service.h"
+#include "plan/handover.h"
 
 namespace berth::plan {
 
@@ -27,11 +28,13 @@ enum class ReasonKind {
   submit_failed,          // the scheduler could not be asked; detail: its words
   submit_unknown,         // the reply was lost; looking for the job before trying again
   failed_start,           // the last start failed; detail: how
+  gap_ahead,              // no successor will serve when this one ends; detail: what is known
   queued,                 // detail: the scheduler's reason
   submitting,
   loading,
   unhealthy,        // detail: what is wrong
   replacing,        // older replicas serve until the new ones are ready
+  handing_over,     // its job ends soon and its successor is on its way; detail: what is known
   draining,         // detail: why it is to go
   cancel_repeated,  // scancel was sent several times and the job is still there
   stuck_completing,
@@ -83,6 +86,8 @@ struct ServiceReport {
   int max_start_attempts = 0;
   std::string last_error;              // of the last failed start
   Duration retry_after = seconds(10);  // what a client of a service that is not up is told
+  std::optional<Lead> lead;            // of the next handover; absent: no job's end is known
+  std::optional<Instant> handover_at;  // when that begins
 
   bool operator==(const ServiceReport&) const = default;
 };

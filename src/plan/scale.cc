@@ -44,10 +44,21 @@ std::string why_none(const ServiceRecord& service) {
   return "scaled down to 0";
 }
 
+// The next to go: least worth first, then the one whose job ends first, then the newest.
+bool replace_before(const ReplicaRecord* a, const ReplicaRecord* b) {
+  if (worth(*a) != worth(*b)) return worth(*a) < worth(*b);
+  auto end = [](const ReplicaRecord* r) {
+    return r->handover_at ? r->ends_at.value_or(Instant::max()) : Instant::max();
+  };
+  if (end(a) != end(b)) return end(a) < end(b);
+  return stop_before(a, b);
+}
+
 std::string why_replaced(const ReplicaRecord& r, const ServiceRecord& service) {
   if (r.generation != service.generation)
     return fmt::format("replaced by generation {}", service.generation);
-  return "restart";
+  if (r.restart_nonce != service.restart_nonce) return "restart";
+  return "handed over before its time limit";
 }
 
 }  // namespace
@@ -64,37 +75,40 @@ Scale scale(const ServiceRecord& service, const std::vector<const ReplicaRecord*
             const Policy& policy) {
   Scale out;
   const int target = target_of(service);
-  std::vector<const ReplicaRecord*> current, older;
-  int ready = 0;
+  std::vector<const ReplicaRecord*> staying, leaving;
+  int ready = 0, handed_over = 0;
   for (const ReplicaRecord* r : living) {
     if (target == 0) {
       if (!r->stop) out.stops.push_back({r, why_none(service)});
       continue;
     }
+    handed_over += r->handover_at.has_value();
     if (going(*r)) continue;
-    (is_current(*r, service) ? current : older).push_back(r);
+    (is_current(*r, service) && !r->handover_at ? staying : leaving).push_back(r);
     ready += r->state == ReplicaState::ready;
   }
   if (target == 0) return out;
 
-  std::sort(current.begin(), current.end(), stop_before);
-  int surplus = static_cast<int>(std::ssize(current)) - target;
+  std::sort(staying.begin(), staying.end(), stop_before);
+  int surplus = static_cast<int>(std::ssize(staying)) - target;
   for (int i = 0; i < surplus; ++i) {
-    const ReplicaRecord* r = current[static_cast<size_t>(i)];
+    const ReplicaRecord* r = staying[static_cast<size_t>(i)];
     ready -= r->state == ReplicaState::ready;
     out.stops.push_back({r, fmt::format("scaled down to {}", target)});
   }
-  std::sort(older.begin(), older.end(), stop_before);
-  for (const ReplicaRecord* r : older) {
+  std::sort(leaving.begin(), leaving.end(), replace_before);
+  for (const ReplicaRecord* r : leaving) {
     bool serves = r->state == ReplicaState::ready;
-    if (serves && ready <= target) {
-      ++out.older;
+    // An older one that does not serve is worth nothing; one that is handed over may recover.
+    bool needed = serves ? ready <= target : r->handover_at && ready < target;
+    if (needed) {
+      out.older += !is_current(*r, service);
       continue;
     }
     ready -= serves;
     out.stops.push_back({r, why_replaced(*r, service)});
   }
-  int room = target + policy.surge - static_cast<int>(std::ssize(living));
+  int room = target + policy.surge + handed_over - static_cast<int>(std::ssize(living));
   out.start = std::max(0, std::min(-surplus, room));
   return out;
 }

@@ -2,9 +2,11 @@
 //
 // Living replicas that queue or load are capacity (A25). Stopped first are those that serve least:
 // queued, unhealthy, loading, ready; among equals the newest. Replicas of an older generation or
-// restart are replaced with at most Policy::surge jobs above the target, and one that serves is
-// stopped only when as many others serve as are wanted.
-// Guarantee: living replicas never exceed target + surge by what is started here.
+// restart are replaced with at most Policy::surge jobs above the target. One whose handover has
+// begun (handover.h) is replaced as well, in addition to the surge: its job ends in any case. One
+// that serves is stopped only when as many others serve as are wanted.
+// Guarantee: living replicas never exceed target + surge + those handed over by what is started
+// here.
 // Pure and total. Cost: n log n in the replicas given.
 #pragma once
 

@@ -103,6 +103,28 @@ TEST(Scale, FewerReplicasAndANewGenerationAtOnceDoNotLock) {
   EXPECT_EQ(run(s, living), (Outcome{0, {"c", "b"}}));
 }
 
+TEST(Scale, HandsOverInAdditionToTheSurge) {
+  ServiceRecord s = service(2);
+  ReplicaRecord a = replica("a", ready), b = replica("b", ready);
+  a.handover_at = b.handover_at = from_ms(1);
+  a.ends_at = from_ms(2000);
+  b.ends_at = from_ms(1000);
+  // Their jobs end in any case: both successors at once.
+  EXPECT_EQ(run(s, {a, b}), (Outcome{2, {}}));
+  EXPECT_EQ(run(s, {a, b, replica("c", pending), replica("d", loading)}), (Outcome{0, {}}));
+  // The one whose time is up first goes first.
+  EXPECT_EQ(run(s, {a, b, replica("c", ready), replica("d", loading)}), (Outcome{0, {"b"}}));
+  EXPECT_EQ(run(s, {a, b, replica("c", ready), replica("d", ready)}), (Outcome{0, {"b", "a"}}));
+  EXPECT_EQ(run(service(1), {a, b, replica("c", ready)}), (Outcome{0, {"b", "a"}}));
+}
+
+TEST(Scale, OneThatIsHandedOverMayRecoverWhileItIsNeeded) {
+  ReplicaRecord a = replica("a", unhealthy);
+  a.handover_at = from_ms(1);
+  EXPECT_EQ(run(service(1), {a, replica("b", pending)}), (Outcome{0, {}}));
+  EXPECT_EQ(run(service(1), {a, replica("b", ready)}), (Outcome{0, {"a"}}));
+}
+
 // A model of the world in which what is started becomes ready and what is stopped ends.
 RC_GTEST_PROP(Scale, ComesToItsTargetWithinTheSurgeAndWithoutAGap, ()) {
   const int before = *rc::gen::inRange(0, 6), target = *rc::gen::inRange(0, 6);

@@ -13,20 +13,6 @@ bool heard(const LeaseRecord* lease, const Observed& observed, const Policy& pol
   return lease && !expired(*lease, observed.feed, policy, now);
 }
 
-// Its job is in the newest complete listing, or was accepted too recently to be in one. Ids are
-// reused: what was seen a while ago may be somebody else's by now.
-bool may_cancel(const ReplicaRecord& replica, const Observed& observed, const Policy& policy,
-                Instant now) {
-  const JobSeen* job = find_job(observed, replica);
-  if (!job)
-    return replica.last_seen_at && observed.scheduler.complete_asked_at &&
-           *observed.scheduler.complete_asked_at <= *replica.last_seen_at &&
-           now - *replica.last_seen_at <= policy.cancel_knowledge &&
-           !observed.absences.contains(replica.key);
-  return !is_ended(job->job.state) && job->job.state != JobState::completing &&
-         now - job->asked_at <= policy.cancel_knowledge;
-}
-
 }  // namespace
 
 std::optional<StopIntent> overdue(const ReplicaRecord& replica, const LeaseRecord* lease,
@@ -66,6 +52,18 @@ std::optional<StopIntent> overdue(const ReplicaRecord& replica, const LeaseRecor
   return std::nullopt;
 }
 
+bool is_surely_its_job(const ReplicaRecord& replica, const Observed& observed, const Policy& policy,
+                       Instant now) {
+  const JobSeen* job = find_job(observed, replica);
+  if (!job)
+    return replica.last_seen_at && observed.scheduler.complete_asked_at &&
+           *observed.scheduler.complete_asked_at <= *replica.last_seen_at &&
+           now - *replica.last_seen_at <= policy.cancel_knowledge &&
+           !observed.absences.contains(replica.key);
+  return !is_ended(job->job.state) && job->job.state != JobState::completing &&
+         now - job->asked_at <= policy.cancel_knowledge;
+}
+
 StopStep next_stop_step(const ReplicaRecord& replica, const LeaseRecord* lease,
                         Duration drain_grace, const Observed& observed, const Policy& policy,
                         Instant now) {
@@ -79,7 +77,7 @@ StopStep next_stop_step(const ReplicaRecord& replica, const LeaseRecord* lease,
     if (!stop.drain_asked_at) return StopStep::drain;
     if (now < *stop.drain_asked_at + drain_grace + policy.drain_margin) return StopStep::nothing;
   }
-  if (!observed.scheduler.usable(now, policy) || !may_cancel(replica, observed, policy, now) ||
+  if (!observed.scheduler.usable(now, policy) || !is_surely_its_job(replica, observed, policy, now) ||
       observed.cancels_in_flight.contains(replica.key))
     return StopStep::nothing;
   if (stop.cancel_attempts > 0) {

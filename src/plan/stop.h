@@ -26,6 +26,12 @@ std::optional<StopIntent> overdue(const ReplicaRecord& replica, const LeaseRecor
                                   const ServiceRecord* service, const Observed& observed,
                                   const Policy& policy, Instant now);
 
+// Whether the replica's job surely is the one of its id now: it is in the newest complete listing,
+// or was accepted too recently to be in one. Ids are reused: what was seen a while ago may be
+// somebody else's by now.
+bool is_surely_its_job(const ReplicaRecord& replica, const Observed& observed, const Policy& policy,
+                       Instant now);
+
 // What to do next about a replica with a stop intent.
 StopStep next_stop_step(const ReplicaRecord& replica, const LeaseRecord* lease,
                         Duration drain_grace, const Observed& observed, const Policy& policy,

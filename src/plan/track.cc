@@ -285,6 +285,10 @@ class Tracker {
     r().ends_at.reset();
     r().lease_id.clear();
     r().agent_end.reset();
+    r().handover_at.reset();
+    r().gap_told_at.reset();
+    r().extend_sent_at.reset();
+    r().extensions = 0;
     if (r().stop) r().stop->drain_asked_at.reset();
     go(ReplicaState::pending);
     note("requeued", fmt::format("job {} is queued again (restart {}): {}", r().job.id,

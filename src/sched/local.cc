@@ -387,6 +387,12 @@ Result<std::vector<JobEnd>> LocalScheduler::ended_by_key(const std::vector<std::
   return ended(jobs);
 }
 
+Status LocalScheduler::extend(const JobRef& ref, Instant, Instant) {
+  return Error{Code::permission_denied,
+               fmt::format("cannot extend job {}: local jobs keep the limit they were given", ref.id),
+               Source::scheduler, Retry::no};
+}
+
 Status LocalScheduler::cancel(const JobRef& ref, CancelMode mode) {
   auto job = find(ref.id);
   if (!job) return job.error();

@@ -45,6 +45,8 @@ class LocalScheduler : public Scheduler {
   Result<std::vector<JobEnd>> ended(const std::vector<JobRef>& jobs) override;
   Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>& keys) override;
   Status cancel(const JobRef& job, CancelMode mode) override;
+  // Refused: a shim keeps the limit that its job was submitted with.
+  Status extend(const JobRef& job, Instant started_at, Instant until) override;
   Result<std::optional<JobIdentity>> identify(uint64_t job_id) override;
   std::vector<Finding> diagnose() override;
 

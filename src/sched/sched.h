@@ -74,6 +74,9 @@ class Scheduler {
   // The same by key, for jobs whose id was never learnt (the reply to their submit was lost).
   virtual Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>& keys) = 0;
   virtual Status cancel(const JobRef& job, CancelMode mode) = 0;
+  // Lets a running job that began at `started_at` run until `until` or somewhat longer.
+  // Code::permission_denied: this site does not let Berth do that.
+  virtual Status extend(const JobRef& job, Instant started_at, Instant until) = 0;
   // nullopt: no such job among those that run or wait now.
   virtual Result<std::optional<JobIdentity>> identify(uint64_t job_id) = 0;
   virtual std::vector<Finding> diagnose() = 0;

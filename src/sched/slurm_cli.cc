@@ -24,13 +24,6 @@ bool is_plain(std::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
 }
 
-bool is_job_name(std::string_view key) {
-  return !key.empty() && key.size() <= 64 && std::all_of(key.begin(), key.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  });
-}
-
 Error refuse(const JobRequest& request, const std::string& why) {
   return invalid_argument(fmt::format("cannot submit {}: {}", request.key, why));
 }
@@ -308,7 +301,7 @@ Result<std::vector<JobEnd>> SlurmScheduler::ended_by_key(const std::vector<std::
 
 Status SlurmScheduler::cancel(const JobRef& job, CancelMode mode) {
   if (job.id == 0) return invalid_argument("cannot cancel a job without an id");
-  SlurmCommand command{"scancel", {}, {}, {}, {}, settings_.query_deadline};
+  SlurmCommand command{"scancel", {}, {}, {}, {}, settings_.cancel_deadline};
   if (mode == CancelMode::kill) command.args = {"--signal=KILL", "--full"};
   command.args.push_back(std::to_string(job.id));
   SlurmSettings settings = settings_;
@@ -325,6 +318,32 @@ Status SlurmScheduler::cancel(const JobRef& job, CancelMode mode) {
       fmt::format("{}: scancel: {} ({})", what, words_of(said), runtime::describe_outcome(*result));
   if (said.find("Access/permission denied") != std::string::npos)
     return Error{Code::permission_denied, words, Source::scheduler, Retry::no};
+  if (said.find("connect failure") != std::string::npos)
+    return unavailable(words, Source::scheduler);
+  return Error{Code::unknown_outcome, words, Source::scheduler, Retry::yes};
+}
+
+Status SlurmScheduler::extend(const JobRef& job, Instant started_at, Instant until) {
+  const int64_t limit = std::chrono::ceil<minutes>(until - started_at).count();
+  if (job.id == 0 || limit <= 0) return invalid_argument("cannot extend a job without id or time");
+  SlurmCommand command{"scontrol",
+                       {"update", fmt::format("JobId={}", job.id), fmt::format("TimeLimit={}", limit)},
+                       {},
+                       {},
+                       {},
+                       settings_.query_deadline};
+  SlurmSettings settings = settings_;
+  if (!job.cluster.empty()) settings.cluster = job.cluster;
+  auto result = run_slurm(settings, command);
+  std::string what = fmt::format("cannot extend job {} to {} minutes", job.id, limit);
+  if (!result) return Error(result.error()).wrap(what);
+  if (result->exited(0)) return {};
+  const std::string& said = result->error_output;
+  std::string words = fmt::format("{}: scontrol: {} ({})", what, words_of(said),
+                                  runtime::describe_outcome(*result));
+  if (said.find("Access/permission denied") != std::string::npos)
+    return Error{Code::permission_denied, words, Source::scheduler, Retry::no};
+  if (says_unknown_id(said)) return Error{Code::not_found, words, Source::scheduler, Retry::no};
   if (said.find("connect failure") != std::string::npos)
     return unavailable(words, Source::scheduler);
   return Error{Code::unknown_outcome, words, Source::scheduler, Retry::yes};

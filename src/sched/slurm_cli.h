@@ -14,6 +14,7 @@
 // cancel() says only that it was asked for (C33): the end is seen by ended(). Slurm always sends
 // SIGTERM first and SIGKILL after KillWait, for CancelMode::kill too. When `impersonate` is on and
 // `users` is empty, list() has jobs of any user whose name begins with the prefix: compare `user`.
+// extend() needs the right of an operator in Slurm; limits are whole minutes, rounded up.
 // Verified with Slurm 22.05 and 24.11. Threading: any; no state but the settings.
 #pragma once
 
@@ -39,6 +40,7 @@ class SlurmScheduler : public Scheduler {
   Result<std::vector<JobEnd>> ended(const std::vector<JobRef>& jobs) override;
   Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>& keys) override;
   Status cancel(const JobRef& job, CancelMode mode) override;
+  Status extend(const JobRef& job, Instant started_at, Instant until) override;
   Result<std::optional<JobIdentity>> identify(uint64_t job_id) override;
   std::vector<Finding> diagnose() override;
 

@@ -28,6 +28,7 @@ struct SlurmSettings {
   // short MessageTimeout makes outages cheaper to notice.
   Duration query_deadline = seconds(20);
   Duration submit_deadline = seconds(40);
+  Duration cancel_deadline = seconds(20);
 
   // Whether Slurm may put a preempted or lost job back in its queue under the same id. By default
   // it may not: a requeued run would start with an older generation of the service, waits

@@ -363,4 +363,11 @@ std::optional<std::string> config_value(std::string_view output, std::string_vie
   return std::nullopt;
 }
 
+bool is_job_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
+
 }  // namespace berth::sched

@@ -83,4 +83,7 @@ std::vector<std::pair<std::string, std::string>> parse_node_addresses(std::strin
 // "KEY = value" lines of `scontrol show config`.
 std::optional<std::string> config_value(std::string_view output, std::string_view key);
 
+// Whether Berth lets a job have this name: 1 to 64 of [A-Za-z0-9_.-].
+bool is_job_name(std::string_view name);
+
 }  // namespace berth::sched

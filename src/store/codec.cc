@@ -149,6 +149,7 @@ void fields(A& a, ReplicaRecord& r) {
   a("service", r.service);
   a("generation", r.generation);
   a("restart_nonce", r.restart_nonce);
+  a("partition", r.partition);
   a("state", r.state);
   a("state_since", r.state_since);
   a("intended_at", r.intended_at);
@@ -171,6 +172,10 @@ void fields(A& a, ReplicaRecord& r) {
   a("start", r.start);
   a("last_seen_at", r.last_seen_at);
   a("lease_id", r.lease_id);
+  a("handover_at", r.handover_at);
+  a("gap_told_at", r.gap_told_at);
+  a("extend_sent_at", r.extend_sent_at);
+  a("extensions", r.extensions);
   a("stop", r.stop);
   a("agent_end", r.agent_end);
   a("ended_at", r.ended_at);

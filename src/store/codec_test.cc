@@ -70,6 +70,11 @@ ReplicaRecord full_replica() {
   r.service = "alice/m";
   r.generation = 3;
   r.restart_nonce = 4;
+  r.partition = "h100";
+  r.handover_at = from_ms(61);
+  r.gap_told_at = from_ms(62);
+  r.extend_sent_at = from_ms(63);
+  r.extensions = 2;
   r.state = ReplicaState::unhealthy;
   r.state_since = at(5);
   r.intended_at = at(6);
@@ -159,7 +164,7 @@ TEST(Codec, EveryRecordReadsBackEqual) {
 TEST(Codec, TheDocumentsHoldAsManyMembersAsTheRecords) {
   auto members = [](const std::string& doc) { return parse_json(doc).value().size() - 1; };
   EXPECT_EQ(members(encode(full_service())), 10u);
-  EXPECT_EQ(members(encode(full_replica())), 33u);
+  EXPECT_EQ(members(encode(full_replica())), 38u);
   EXPECT_EQ(members(encode(full_lease())), 21u);
   EXPECT_EQ(members(encode(full_key())), 10u);
   EXPECT_EQ(members(encode(full_grant())), 4u);

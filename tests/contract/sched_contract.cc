@@ -322,6 +322,31 @@ TEST_P(SchedContract, CancelOfAnEndedOrUnknownJobIsASuccess) {  // C33
   EXPECT_TRUE(scheduler().cancel({987654, "", {}}, CancelMode::polite).ok());
 }
 
+TEST_P(SchedContract, MoreTimeForARunningJobIsThereOnceOrRefused) {
+  JobRequest r = request(1, {Kind::run, 0, ""});
+  JobRef ref = submit(r);
+  ASSERT_TRUE(wait_state(r.key, JobState::running));
+  auto before = find(r.key);
+  ASSERT_TRUE(before && before->started_at && before->ends_at);
+  for (int i = 0; i < 2; ++i) {  // a second try asks for the same end
+    Status done = scheduler().extend(ref, *before->started_at, *before->ends_at + minutes(30));
+    if (!site_->traits().extends) {
+      ASSERT_FALSE(done.ok());
+      EXPECT_EQ(done.error().code, Code::permission_denied) << done.error().message;
+    } else {
+      ASSERT_TRUE(done.ok()) << done.error().message;
+    }
+  }
+  Duration more = site_->traits().extends ? minutes(30) : minutes(0);
+  auto after = find(r.key);
+  ASSERT_TRUE(after && after->ends_at);
+  EXPECT_EQ(*after->ends_at - *before->ends_at, more);
+  EXPECT_EQ(after->time_limit, hours(1) + more);
+  ASSERT_TRUE(scheduler().cancel(ref, CancelMode::polite).ok());
+  wait_end(ref);
+  EXPECT_FALSE(scheduler().extend(ref, *before->started_at, *before->ends_at + hours(1)).ok());
+}
+
 TEST_P(SchedContract, TheTimeLimitEndsAJob) {
   Duration limit = site_->traits().shortest_limit;
   if (limit > seconds(10) && !std::getenv("BERTH_TEST_SLOW"))

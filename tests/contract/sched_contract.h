@@ -37,6 +37,7 @@ struct Behaviour {
 struct SchedTraits {
   bool real_processes = true;            // scripts run, logs are written
   bool idempotent_submit = false;        // submitting a key again returns its job
+  bool extends = false;                  // the site lets Berth lengthen a running job
   bool starts_steps = false;             // the agent is started by srun
   Duration shortest_limit = seconds(1);  // of time limits
   std::string account;                   // an account the site lets jobs be charged to

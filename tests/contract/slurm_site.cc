@@ -46,6 +46,7 @@ class SlurmSite : public SchedSite {
   sched::Scheduler& scheduler() override { return *slurm_; }
   SchedTraits traits() const override {
     SchedTraits traits;
+    traits.extends = geteuid() == 0;  // root is an operator of Slurm's
     traits.starts_steps = true;
     traits.shortest_limit = seconds(60);
     const char* account = std::getenv("BERTH_TEST_SLURM_ACCOUNT");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sched/slurm_text.h"
+
 namespace berth::sim {
 namespace {
 
@@ -11,6 +13,9 @@ Error no_answer(Code code) {
   return Error{code, "Unable to contact slurm controller (connect failure)", Source::scheduler,
                Retry::yes};
 }
+
+constexpr const char* kUser = "berth";
+constexpr const char* kNoPartition = "nope";
 
 // Slurm's times have whole seconds.
 Instant whole(Instant t) { return from_ms(to_ms(t) / 1000 * 1000); }
@@ -23,16 +28,23 @@ uint64_t SlurmFake::make(const sched::JobRequest& request) {
   job.key = request.key;
   job.service = request.work_dir;  // the simulation's own label
   job.submitted_at = whole(now_);
-  job.starts_at = now_ + random_.between(seconds(1), max_queue_wait);
+  job.starts_at = now_ + random_.between(min_queue_wait, max_queue_wait);
+  job.account = request.resources.account;
+  job.time_limit = request.resources.time_limit;
   job.reason = "Priority";
   ++created;
   return job.id;
 }
 
 Result<JobRef> SlurmFake::submit(const sched::JobRequest& request) {
+  if (!sched::is_job_name(request.key))
+    return invalid_argument("cannot submit " + request.key + ": not a job's name");
+  if (request.resources.partition == kNoPartition)
+    return invalid_argument("cannot submit " + request.key + ": invalid partition specified: " +
+                            request.resources.partition);
   if (down()) {
-    if (random_.percent(50)) return no_answer(Code::unavailable);
-    if (random_.percent(50)) late_.push_back({down_until, request});  // it was queued in a socket
+    if (!frozen && random_.percent(50)) return no_answer(Code::unavailable);
+    if (frozen || random_.percent(50)) late_.push_back({down_until, request});  // it was queued in a socket
     return no_answer(Code::unknown_outcome);
   }
   if (random_.percent(faults.submit_limit))
@@ -66,6 +78,8 @@ JobListing SlurmFake::list() {
     JobObserved& seen = listing.jobs.emplace_back();
     seen.ref = {job.id, "", job.submitted_at};
     seen.key = job.key;
+    seen.user = job.service.empty() ? "somebody" : kUser;
+    seen.account = job.account;
     seen.restarts = job.restarts;
     seen.reason = job.phase == Phase::pending ? job.reason : "None";
     if (job.held) seen.pending_class = PendingClass::needs_admin;
@@ -75,6 +89,10 @@ JobListing SlurmFake::list() {
     if (job.phase != Phase::pending) {
       seen.nodes = {job.node};
       seen.started_at = whole(job.started_at);
+      seen.time_limit = job.time_limit;
+      if (auto end = job.ends_at()) seen.ends_at = whole(*end);
+    } else {
+      seen.time_limit = job.time_limit;
     }
   }
   return listing;
@@ -86,6 +104,8 @@ JobEnd SlurmFake::end_of(const JobTruth& job) {
   end.key = job.key;
   end.state = job.end_state;
   end.exit_code = job.exit_code;
+  end.signal = job.signal;
+  if (job.started_at != Instant{}) end.started_at = whole(job.started_at);
   end.cancelled_by_uid = job.cancelled_by;
   if (!random_.percent(faults.provisional_ends)) end.ended_at = whole(job.ended_at);
   end.nodes = {job.node};
@@ -128,6 +148,19 @@ Status SlurmFake::cancel(const JobRef& ref, sched::CancelMode mode) {
   return {};
 }
 
+Status SlurmFake::extend(const JobRef& ref, Instant started_at, Instant until) {
+  if (down()) return no_answer(Code::unknown_outcome);
+  if (!lets_extend)
+    return Error{Code::permission_denied, "Access/permission denied", Source::scheduler, Retry::no};
+  for (JobTruth& job : jobs_) {
+    if (job.id != ref.id || job.phase != Phase::running) continue;
+    if (job.service.empty()) extended_foreign = job.key;
+    if (job.time_limit) job.time_limit = std::max(*job.time_limit, until - started_at);
+    return {};
+  }
+  return not_found("Invalid job id specified");
+}
+
 Result<std::optional<sched::JobIdentity>> SlurmFake::identify(uint64_t job_id) {
   if (down()) return no_answer(Code::unavailable);
   for (const JobTruth& job : jobs_) {
@@ -135,7 +168,14 @@ Result<std::optional<sched::JobIdentity>> SlurmFake::identify(uint64_t job_id) {
     sched::JobIdentity identity;
     identity.ref = {job.id, "", job.submitted_at};
     identity.key = job.key;
+    identity.user = job.service.empty() ? "somebody" : kUser;
+    identity.account = job.account;
     identity.state = job.phase == Phase::pending ? JobState::pending : JobState::running;
+    if (job.phase != Phase::pending) {
+      identity.nodes = {job.node};
+      identity.addresses = {"10.0.0." + job.node.substr(1)};
+      identity.ends_at = job.ends_at();
+    }
     return std::optional(identity);
   }
   return std::optional<sched::JobIdentity>{};
@@ -195,6 +235,8 @@ void SlurmFake::advance() {
       job.started_at = now_;
       job.reason.clear();
       job.node = "n" + std::to_string(random_.below(8));
+    } else if (auto end = job.ends_at(); job.phase == Phase::running && end && now_ >= *end) {
+      begin_end(job, JobState::timed_out, Duration(0));
     } else if (job.phase == Phase::completing && now_ >= job.goes_at) {
       finish(job);
     }

@@ -2,9 +2,11 @@
 //
 // It implements the scheduler port; what its answers hide is in jobs(): the oracles look there.
 // Faults are percentages, rolled at each call; `down_until` is a slurmctld that does not answer.
+// The contract suite of the port holds for it too.
 // Facts it is built on: ids are reused after an end; a requeued job keeps its id and gets a new
 // submit time; accounting lags and may lack an end's time; scancel of an unknown job succeeds;
-// a submit may be carried out although its reply is lost, and late.
+// a submit may be carried out although its reply is lost, and late;
+// a job that overstays its time limit is ended.
 // Threading: one thread. Ownership: the clock outlives it.
 #pragma once
 
@@ -45,10 +47,12 @@ struct JobTruth {
   uint64_t id = 0;
   std::string key;
   std::string service;  // "" for somebody else's
+  std::string account;
   Instant submitted_at{};
   Phase phase = Phase::pending;
   Instant starts_at{};  // when a pending job will start
   Instant started_at{};
+  std::optional<Duration> time_limit;
   Instant goes_at{};  // when a completing job will be gone
   bool held = false;
   std::string reason;
@@ -56,12 +60,17 @@ struct JobTruth {
   std::string node;
   JobState end_state = JobState::unknown;
   std::optional<int> exit_code;
+  std::optional<int> signal;
   std::optional<uint32_t> cancelled_by;
   Instant ended_at{};
   Instant accounted_at{};
   int cancels = 0;
   AgentTruth agent;
 
+  std::optional<Instant> ends_at() const {
+    if (!time_limit || phase == Phase::pending) return std::nullopt;
+    return started_at + *time_limit;
+  }
   bool alive() const { return phase == Phase::pending || phase == Phase::running; }
 };
 
@@ -75,6 +84,7 @@ class SlurmFake : public sched::Scheduler {
   Result<std::vector<JobEnd>> ended(const std::vector<JobRef>& jobs) override;
   Result<std::vector<JobEnd>> ended_by_key(const std::vector<std::string>& keys) override;
   Status cancel(const JobRef& job, sched::CancelMode mode) override;
+  Status extend(const JobRef& job, Instant started_at, Instant until) override;
   Result<std::optional<sched::JobIdentity>> identify(uint64_t job_id) override;
   std::vector<sched::Finding> diagnose() override { return {}; }
 
@@ -88,9 +98,13 @@ class SlurmFake : public sched::Scheduler {
 
   Faults faults;
   Instant down_until{};  // no command is answered before
+  bool frozen = false;   // while down: it hears, and does later what it was told
+  bool lets_extend = false;
+  Duration min_queue_wait = seconds(1);
   Duration max_queue_wait = seconds(40);
   int created = 0;                               // jobs ever made from requests
   std::optional<std::string> cancelled_foreign;  // a cancel hit somebody else's job
+  std::optional<std::string> extended_foreign;
 
  private:
   struct Reuse {
