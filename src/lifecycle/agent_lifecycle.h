@@ -40,7 +40,7 @@ namespace berth::lifecycle {
 struct LifecycleSettings {
   Duration load_timeout = minutes(30);
   Duration drain_grace = seconds(120);
-  Duration engine_stop = kEngineStop;      // SIGTERM to SIGKILL, where there is time
+  Duration engine_stop = kEngineStop;  // SIGTERM to SIGKILL, where there is time
   Duration end_margin = kEndMargin;
   Duration deregister_limit = seconds(3);  // how long Berth is given to hear of a drain
   Duration report_limit = seconds(5);      // ... and of the end

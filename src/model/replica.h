@@ -111,8 +111,8 @@ struct ReplicaRecord {
   std::string lease_id;
 
   // The handover of this run to a successor, before the job's time is up.
-  std::optional<Instant> handover_at;     // begun; never taken back
-  std::optional<Instant> gap_told_at;     // people were told that no successor will be ready in time
+  std::optional<Instant> handover_at;  // begun; never taken back
+  std::optional<Instant> gap_told_at;  // people were told that no successor will be ready in time
   std::optional<Instant> extend_sent_at;  // more time was last asked of the scheduler
   int extensions = 0;                     // ... so often
 

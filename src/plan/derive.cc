@@ -140,7 +140,8 @@ NextStep next_of(const ServiceReport& report, const ServiceView& view, bool usab
 void add_lead(ServiceReport& report, const ServiceView& view, const ServiceEstimate* estimate) {
   for (const ReplicaRecord* r : view.living) {
     if (!r->ends_at || !r->started_at || !r->ready_at || r->handover_at || r->stop) continue;
-    Lead lead = handover_lead(estimate, view.service->spec.drain_grace, *r->ends_at - *r->started_at);
+    Lead lead =
+        handover_lead(estimate, view.service->spec.drain_grace, *r->ends_at - *r->started_at);
     Instant at = *r->ends_at - lead.total;
     if (report.handover_at && *report.handover_at <= at) continue;
     report.handover_at = at;

@@ -24,7 +24,7 @@ struct ServiceView {
   bool over_tick_limit = false;
   std::optional<Instant> retry_at;  // of a refused submit
   std::vector<Succession> successions;
-  std::vector<Reason> more;         // seen by plan() itself: a guard that held, a second job
+  std::vector<Reason> more;  // seen by plan() itself: a guard that held, a second job
 };
 
 ServiceReport derive(const ServiceView& view, const Observed& observed, const Estimates& estimates,

@@ -54,8 +54,8 @@ Lead handover_lead(const ServiceEstimate* estimate, Duration drain_grace, Durati
   lead.load = load_of(estimate);
   lead.end = end_lead(drain_grace, run);
   lead.samples = estimate ? estimate->samples : 0;
-  const Duration start = lead.samples == 0 ? lead.queue + lead.load
-                                           : stretched(lead.queue + lead.load, lead.samples);
+  const Duration start =
+      lead.samples == 0 ? lead.queue + lead.load : stretched(lead.queue + lead.load, lead.samples);
   const Duration wanted = lead.end + start + kMargin;
   // What is only assumed must not cost more than half of a run.
   const Duration most = lead.samples == 0 ? run / 2 : run * 9 / 10;
@@ -65,9 +65,9 @@ Lead handover_lead(const ServiceEstimate* estimate, Duration drain_grace, Durati
 }
 
 std::string words(const Lead& lead) {
-  std::string basis = lead.samples == 0 ? "assumed, as nothing was measured yet"
-                                        : fmt::format("by {} start{}", lead.samples,
-                                                      lead.samples == 1 ? "" : "s");
+  std::string basis =
+      lead.samples == 0 ? "assumed, as nothing was measured yet"
+                        : fmt::format("by {} start{}", lead.samples, lead.samples == 1 ? "" : "s");
   return fmt::format("{} before its end (queue at most {}, load at most {}, {}; its own end {}{})",
                      to_human(lead.total), to_human(lead.queue), to_human(lead.load), basis,
                      to_human(lead.end), lead.bounded ? "; bounded by the time limit" : "");
@@ -84,8 +84,7 @@ bool nears_its_end(const ReplicaRecord& r, const ServiceRecord& service,
                    const ServiceEstimate* estimate, Instant now) {
   if (!r.ready_at || !r.ends_at || !r.started_at || r.stop || r.agent_end) return false;
   if (r.state != ReplicaState::ready && r.state != ReplicaState::unhealthy) return false;
-  const Lead lead =
-      handover_lead(estimate, service.spec.drain_grace, *r.ends_at - *r.started_at);
+  const Lead lead = handover_lead(estimate, service.spec.drain_grace, *r.ends_at - *r.started_at);
   return now >= *r.ends_at - lead.total;
 }
 

@@ -21,11 +21,11 @@
 namespace berth::plan {
 
 struct Lead {
-  Duration queue{};     // expected at most
-  Duration load{};      // expected at most
-  Duration end{};       // the planned end itself
-  Duration total{};     // the successor is submitted this long before the job's end
-  int samples = 0;      // starts measured; 0: queue and load are assumed
+  Duration queue{};      // expected at most
+  Duration load{};       // expected at most
+  Duration end{};        // the planned end itself
+  Duration total{};      // the successor is submitted this long before the job's end
+  int samples = 0;       // starts measured; 0: queue and load are assumed
   bool bounded = false;  // by the length of the run: a gap is likely
 
   bool operator==(const Lead&) const = default;
@@ -48,10 +48,10 @@ bool nears_its_end(const ReplicaRecord& replica, const ServiceRecord& service,
 // One that is handed over, and what is known of its successor.
 struct Succession {
   const ReplicaRecord* old = nullptr;
-  const ReplicaRecord* next = nullptr;   // nullptr: not submitted yet
-  Instant safe_until{};                  // of the old one
-  std::optional<Instant> ready_by;       // of the successor, as far as can be said
-  Duration gap{};                        // expected between them; 0: none
+  const ReplicaRecord* next = nullptr;  // nullptr: not submitted yet
+  Instant safe_until{};                 // of the old one
+  std::optional<Instant> ready_by;      // of the successor, as far as can be said
+  Duration gap{};                       // expected between them; 0: none
 };
 
 // The service's handovers, soonest end first, each with the successor that will be ready first.

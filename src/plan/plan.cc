@@ -202,15 +202,17 @@ class Planner {
       ReplicaRecord& r = it->second;
       if (!nears_its_end(r, *work.service, estimate_of(work), now_)) continue;
       r.handover_at = now_;
-      note(r, "handover", words(handover_lead(estimate_of(work), work.service->spec.drain_grace,
-                                              *r.ends_at - *r.started_at)));
+      note(r, "handover",
+           words(handover_lead(estimate_of(work), work.service->spec.drain_grace,
+                               *r.ends_at - *r.started_at)));
     }
   }
 
   // Says in advance when a successor will not be ready in time, and asks for more time.
   void follow_handovers() {
     for (auto& [name, work] : work_) {
-      work.successions = successions(*work.service, replicas_of(work, true), estimate_of(work), now_);
+      work.successions =
+          successions(*work.service, replicas_of(work, true), estimate_of(work), now_);
       for (const Succession& s : work.successions) {
         ReplicaRecord& old = replicas_.at(s.old->key);
         if (!gap_ahead(s)) continue;
@@ -432,8 +434,8 @@ class Planner {
     report.scheduler_error = observed_.scheduler.error;
     report.scheduler_known = observed_.scheduler.complete_asked_at.has_value();
     for (const auto& [name, work] : work_) {
-      ServiceView view{work.service,    replicas_of(work, true), work.history,  work.start,
-                       work.older,      work.over_limit,         work.retry_at, work.successions,
+      ServiceView view{work.service, replicas_of(work, true), work.history,  work.start,
+                       work.older,   work.over_limit,         work.retry_at, work.successions,
                        work.more};
       report.services[name] = derive(view, observed_, estimates_, policy_, now_);
     }

@@ -236,6 +236,7 @@ struct HandoverScene : Scene {
     JobObserved j = job(key, r.started_at ? JobState::running : JobState::pending);
     j.reason = r.started_at ? "" : "Resources";
     j.started_at = r.started_at;
+    j.estimated_start = r.estimated_start;
     return j;
   }
 };
@@ -272,7 +273,7 @@ TEST(Plan, AReplicaIsHandedOverBeforeItsEnd) {
 TEST(Plan, AGapIsSaidInAdvanceAndMoreTimeIsAskedForWhereThatIsAllowed) {
   HandoverScene s(minutes(5));
   s.policy.extend_by = minutes(10);
-  s.now = *s.replicas[s.old].ends_at - seconds(160);
+  s.now = *s.replicas[s.old].ends_at - seconds(110);
   s.keep();
   ASSERT_EQ(s.submitted.size(), 2u);
   std::string next = s.submitted.back();
@@ -296,7 +297,7 @@ TEST(Plan, AGapIsSaidInAdvanceAndMoreTimeIsAskedForWhereThatIsAllowed) {
 
 TEST(Plan, NoTimeIsAskedForUnlessTheSiteAllowsIt) {
   HandoverScene s(minutes(5));
-  s.now = *s.replicas[s.old].ends_at - seconds(160);
+  s.now = *s.replicas[s.old].ends_at - seconds(110);
   s.keep();
   s.refuse(s.submitted.back(), Code::exhausted, "QOSMaxJobsPerUserLimit");
   for (int i = 0; i < 70; ++i) s.keep();

@@ -77,7 +77,8 @@ StopStep next_stop_step(const ReplicaRecord& replica, const LeaseRecord* lease,
     if (!stop.drain_asked_at) return StopStep::drain;
     if (now < *stop.drain_asked_at + drain_grace + policy.drain_margin) return StopStep::nothing;
   }
-  if (!observed.scheduler.usable(now, policy) || !is_surely_its_job(replica, observed, policy, now) ||
+  if (!observed.scheduler.usable(now, policy) ||
+      !is_surely_its_job(replica, observed, policy, now) ||
       observed.cancels_in_flight.contains(replica.key))
     return StopStep::nothing;
   if (stop.cancel_attempts > 0) {

@@ -388,9 +388,10 @@ Result<std::vector<JobEnd>> LocalScheduler::ended_by_key(const std::vector<std::
 }
 
 Status LocalScheduler::extend(const JobRef& ref, Instant, Instant) {
-  return Error{Code::permission_denied,
-               fmt::format("cannot extend job {}: local jobs keep the limit they were given", ref.id),
-               Source::scheduler, Retry::no};
+  return Error{
+      Code::permission_denied,
+      fmt::format("cannot extend job {}: local jobs keep the limit they were given", ref.id),
+      Source::scheduler, Retry::no};
 }
 
 Status LocalScheduler::cancel(const JobRef& ref, CancelMode mode) {

@@ -326,12 +326,10 @@ Status SlurmScheduler::cancel(const JobRef& job, CancelMode mode) {
 Status SlurmScheduler::extend(const JobRef& job, Instant started_at, Instant until) {
   const int64_t limit = std::chrono::ceil<minutes>(until - started_at).count();
   if (job.id == 0 || limit <= 0) return invalid_argument("cannot extend a job without id or time");
-  SlurmCommand command{"scontrol",
-                       {"update", fmt::format("JobId={}", job.id), fmt::format("TimeLimit={}", limit)},
-                       {},
-                       {},
-                       {},
-                       settings_.query_deadline};
+  SlurmCommand command{
+      "scontrol", {"update", fmt::format("JobId={}", job.id), fmt::format("TimeLimit={}", limit)},
+      {},         {},
+      {},         settings_.query_deadline};
   SlurmSettings settings = settings_;
   if (!job.cluster.empty()) settings.cluster = job.cluster;
   auto result = run_slurm(settings, command);

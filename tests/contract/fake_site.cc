@@ -38,7 +38,9 @@ class FakeSite : public SchedSite {
   void give_behaviour(sched::JobRequest& request, const Behaviour& behaviour) override {
     behaviours_[request.key] = behaviour;
   }
-  void make_wait(sched::JobRequest&) override { slurm_.min_queue_wait = slurm_.max_queue_wait = hours(2); }
+  void make_wait(sched::JobRequest&) override {
+    slurm_.min_queue_wait = slurm_.max_queue_wait = hours(2);
+  }
   std::string make_impossible(sched::JobRequest& request) override {
     request.resources.partition = "nope";
     return "invalid partition specified: nope";

@@ -21,7 +21,8 @@ using berth::sim::Outcome;
 struct Totals {
   std::mutex mutex;
   int64_t virtual_ms = 0, slowest_ms = 0;
-  long steps = 0, submits = 0, jobs = 0, cancels = 0, restarts = 0, ends = 0, commits = 0;
+  long steps = 0, submits = 0, jobs = 0, cancels = 0, restarts = 0, ends = 0, commits = 0,
+       handovers = 0;
   int failed = 0;
 
   void add(const Options& options, const Outcome& o) {
@@ -33,6 +34,7 @@ struct Totals {
     jobs += o.jobs;
     cancels += o.cancels;
     restarts += o.restarts;
+    handovers += o.handovers;
     ends += o.ends;
     commits += o.commits;
     if (o.ok()) return;
@@ -94,9 +96,10 @@ int main(int argc, char** argv) {
   double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   fmt::print("seeds {}  failed {}  wall {:.1f} s  virtual {:.1f} h\n", seeds, totals.failed, wall,
              static_cast<double>(totals.virtual_ms) / 3.6e6);
-  fmt::print("steps {}  commits {}  submits {}  jobs {}  cancels {}  ends {}  restarts {}\n",
-             totals.steps, totals.commits, totals.submits, totals.jobs, totals.cancels, totals.ends,
-             totals.restarts);
+  fmt::print(
+      "steps {}  commits {}  submits {}  jobs {}  cancels {}  ends {}  restarts {}  handovers {}\n",
+      totals.steps, totals.commits, totals.submits, totals.jobs, totals.cancels, totals.ends,
+      totals.restarts, totals.handovers);
   fmt::print("slowest convergence {:.0f} s after the faults\n",
              static_cast<double>(totals.slowest_ms) / 1000);
   return totals.failed == 0 ? 0 : 1;

@@ -13,6 +13,7 @@
 #include "base/id.h"
 #include "controller/controller.h"
 #include "controller/leases.h"
+#include "model/end_lead.h"
 #include "plan/scale.h"
 #include "sim/slurm_fake.h"
 #include "store/memory_store.h"
@@ -25,6 +26,7 @@ using Phase = JobTruth::Phase;
 using Agent = AgentTruth::State;
 
 constexpr Duration kTick = seconds(1);
+constexpr Duration kDrainGrace = seconds(20);
 constexpr Duration kBound = minutes(25);    // to converge in
 constexpr Duration kSettled = seconds(20);  // converged for so long: done
 
@@ -52,8 +54,8 @@ class Simulation {
 
   Outcome run() {
     open_store();
-    begin();
     choose_faults();
+    begin();
     declare_services();
     const Instant start = now_, calm = start + random_.between(minutes(4), minutes(8));
     while (now_ < calm && !out_.violation) tick(Weather::faults);
@@ -167,6 +169,8 @@ class Simulation {
     slurm_.advance();
     if (weather == Weather::faults) break_things();
     for (JobTruth& job : slurm_.jobs()) run_agent(job);
+    if (slurm_.extended_foreign)
+      fail("safety: somebody else's job was extended: " + *slurm_.extended_foreign);
     if (slurm_.cancelled_foreign)
       fail("safety: somebody else's job was cancelled: " + *slurm_.cancelled_foreign);
     if (!process_) {
@@ -198,6 +202,7 @@ class Simulation {
     }
     for (const plan::SubmitEffect& e : step.effects.submits) send_submit(e.key);
     for (const plan::CancelEffect& e : step.effects.cancels) send_cancel(e);
+    for (const plan::ExtendEffect& e : step.effects.extensions) send_extend(e);
     if (!step.effects.lookup.empty()) send_lookup(step.effects.lookup);
   }
 
@@ -224,6 +229,7 @@ class Simulation {
     sched::JobRequest request;
     request.key = key;
     if (const ReplicaRecord* r = state().replica(key)) request.work_dir = r->service;
+    request.resources.time_limit = time_limit_;
     if (request.work_dir.empty()) request.work_dir = "?";
     trace("submit " + key);
     later(to_slurm(), [this, request, epoch = epoch_] {
@@ -253,6 +259,11 @@ class Simulation {
         process_->controller->on_cancel_outcome(key, outcome);
       });
     });
+  }
+
+  void send_extend(const plan::ExtendEffect& e) {
+    trace(fmt::format("extend {} job {}", e.key, e.job.id));
+    later(to_slurm(), [this, e] { (void)slurm_.extend(e.job, e.started_at, e.until); });
   }
 
   void send_lookup(const plan::LookUpEffect& asked) {
@@ -303,6 +314,10 @@ class Simulation {
       engine_dies(job);
       return;
     }
+    if (a.state == Agent::ready && !a.deaf && planned_end(job)) {
+      a.state = Agent::draining;
+      a.next_at = now_ + random_.between(Duration(0), seconds(15));
+    }
     if (a.state == Agent::draining && now_ >= a.next_at) {
       say_end(job, EndCause::completed, "drained");
       leave(job, JobState::completed, 0);
@@ -310,6 +325,11 @@ class Simulation {
     }
     if (a.state == Agent::loading && now_ >= a.next_at) a.state = Agent::ready;
     if (to_ms(now_) / 1000 % 3 == static_cast<int64_t>(job.id % 3)) heartbeat(job);
+  }
+
+  // Its job's time is nearly up: it ends by itself.
+  bool planned_end(const JobTruth& job) {
+    return job.time_limit && now_ >= *job.ends_at() - end_lead(kDrainGrace, job.time_limit);
   }
 
   void leave(JobTruth& job, JobState how, int exit_code) {
@@ -384,7 +404,8 @@ class Simulation {
       s.owner = "alice";
       s.spec.name = "m" + std::to_string(i);
       s.spec.replicas = 1 + random_.below(3);
-      s.spec.drain_grace = seconds(20);
+      s.spec.drain_grace = kDrainGrace;
+      s.spec.resources.time_limit = time_limit_;
       s.created_at = s.updated_at = s.resumed_at = now_;
       wanted(s);
       change.put_services.push_back(s);
@@ -457,6 +478,9 @@ class Simulation {
     outages_ = maybe(10);
     evictions_ = maybe(60);
     moods_ = 20 + maybe(80);
+    if (random_.percent(60)) time_limit_ = minutes(3 + random_.below(10));
+    slurm_.lets_extend = random_.percent(50);
+    if (random_.percent(50)) policy_.extend_by = minutes(1 + random_.below(5));
   }
 
   // Percentages are per ten seconds.
@@ -549,7 +573,19 @@ class Simulation {
         trace(fmt::format("{} {} -> {}", key, to_string(old.state), to_string(r->state)));
       if (r->state == ReplicaState::unhealthy && old.state == ReplicaState::ready) check_feed(*r);
       if (r->stop && !old.stop) check_stop(*r);
+      if (r->handover_at && !old.handover_at) check_handover(*r);
     }
+  }
+
+  // Begun for a job whose end is far away, or not known.
+  void check_handover(const ReplicaRecord& r) {
+    ++out_.handovers;
+    trace(r.key + " is handed over");
+    const JobTruth* job = alive(r.key);
+    if (!job) return;
+    if (!job->time_limit || now_ + seconds(2) < job->started_at + *job->time_limit / 10)
+      fail(fmt::format("safety: {} is handed over {} after its start", r.key,
+                       to_human(now_ - job->started_at)));
   }
 
   // Taken out of routing although it was heard in time, or could not have been heard.
@@ -596,18 +632,26 @@ class Simulation {
   }
 
   void check_safety() {
-    std::map<std::string, int> live;
-    for (const JobTruth& job : slurm_.jobs())
-      if (!job.service.empty() && job.alive()) ++live[job.service];
+    std::map<std::string, int> live, near_their_end;
+    for (JobTruth& job : slurm_.jobs()) {
+      if (job.service.empty() || !job.alive()) continue;
+      ++live[job.service];
+      // Once it was near it counts as that, also when it was given more time.
+      auto end = job.ends_at();
+      if (end && now_ >= job.started_at + *job.time_limit / 10) job.neared_its_end = true;
+      near_their_end[job.service] += job.neared_its_end;
+    }
     for (const auto& [service, n] : live)
-      if (n > most_wanted_[service] + policy_.surge)
-        fail(fmt::format("safety: {} live jobs of {}, at most {} were ever wanted", n, service,
-                         most_wanted_[service]));
+      if (n > most_wanted_[service] + policy_.surge + near_their_end[service])
+        fail(
+            fmt::format("safety: {} live jobs of {}, {} near their end; at most {} were ever "
+                        "wanted",
+                        n, service, near_their_end[service], most_wanted_[service]));
   }
 
   // Each job is explained: by what people asked for, or by one that ended.
   void check_economy() {
-    int allowed = allowed_jobs_ + out_.ends + give_up_ends();
+    int allowed = allowed_jobs_ + out_.ends + out_.handovers + slurm_.timed_out + give_up_ends();
     if (slurm_.created > allowed)
       fail(fmt::format("economy: {} jobs were made, {} are explained", slurm_.created, allowed));
   }
@@ -628,6 +672,13 @@ class Simulation {
     return false;
   }
 
+  int handed_over(const std::string& service) {
+    int n = 0;
+    for (const auto& [key, r] : snapshot().replicas)
+      n += r.service == service && r.state != ReplicaState::ended && r.handover_at;
+    return n;
+  }
+
   bool converged() {
     if (!process_) return not_yet("no controller");
     std::map<std::string, int> live, ready;
@@ -645,16 +696,20 @@ class Simulation {
       const auto& reports = process_->controller->report().services;
       auto report = reports.find(name);
       if (report == reports.end()) return not_yet(name + " has no report");
-      if (live[name] != target || ready[name] != target)
-        return not_yet(fmt::format("{}: {} live, {} ready of {}; {}", name, live[name], ready[name],
-                                   target, plan::status_line(report->second, now_)));
-      if (report->second.counts.ready != target || report->second.counts.living() != target)
+      // Those that are handed over are there in addition, until their successors serve.
+      int more = handed_over(name), counted = report->second.counts.living();
+      bool too_many = live[name] > target + more || counted > target + more;
+      if (too_many || live[name] < target || ready[name] < target)
+        return not_yet(fmt::format("{}: {} live, {} ready of {} and {} handed over; {}", name,
+                                   live[name], ready[name], target, more,
+                                   plan::status_line(report->second, now_)));
+      if (report->second.counts.ready < target || counted < target)
         return not_yet(fmt::format("{}: reported {} ready of {} living; {}", name,
                                    report->second.counts.ready, report->second.counts.living(),
                                    plan::status_line(report->second, now_)));
     }
     for (const auto& [key, r] : snapshot().replicas)
-      if (r.state != ReplicaState::ended && !alive(key))
+      if (r.state != ReplicaState::ended && !alive(key) && now_ - r.intended_at > seconds(5))
         return not_yet(key + " is recorded as living and has no job");
     return true;
   }
@@ -674,6 +729,7 @@ class Simulation {
   bool listing_in_flight_ = false;
   int crash_at_load_ = 0, crash_later_ = 0, heartbeat_lost_ = 0, deaf_ = 0;
   int kills_ = 0, stalls_ = 0, outages_ = 0, evictions_ = 0, moods_ = 0;
+  std::optional<Duration> time_limit_;
   int allowed_jobs_ = 0;
   std::map<std::string, int> most_wanted_;
   std::map<std::string, std::string> tokens_;

@@ -37,6 +37,7 @@ struct Outcome {
   std::optional<std::string> violation;  // which oracle, and what it saw
   int64_t virtual_ms = 0;
   int steps = 0, commits = 0, submits = 0, jobs = 0, cancels = 0, restarts = 0, ends = 0;
+  int handovers = 0;
   int64_t converged_ms = 0;  // after the faults had stopped
   uint64_t digest = 0;       // of what happened, to compare runs
 

@@ -40,11 +40,12 @@ Result<JobRef> SlurmFake::submit(const sched::JobRequest& request) {
   if (!sched::is_job_name(request.key))
     return invalid_argument("cannot submit " + request.key + ": not a job's name");
   if (request.resources.partition == kNoPartition)
-    return invalid_argument("cannot submit " + request.key + ": invalid partition specified: " +
-                            request.resources.partition);
+    return invalid_argument("cannot submit " + request.key +
+                            ": invalid partition specified: " + request.resources.partition);
   if (down()) {
     if (!frozen && random_.percent(50)) return no_answer(Code::unavailable);
-    if (frozen || random_.percent(50)) late_.push_back({down_until, request});  // it was queued in a socket
+    if (frozen || random_.percent(50))
+      late_.push_back({down_until, request});  // it was queued in a socket
     return no_answer(Code::unknown_outcome);
   }
   if (random_.percent(faults.submit_limit))
@@ -236,6 +237,7 @@ void SlurmFake::advance() {
       job.reason.clear();
       job.node = "n" + std::to_string(random_.below(8));
     } else if (auto end = job.ends_at(); job.phase == Phase::running && end && now_ >= *end) {
+      ++timed_out;
       begin_end(job, JobState::timed_out, Duration(0));
     } else if (job.phase == Phase::completing && now_ >= job.goes_at) {
       finish(job);

@@ -65,6 +65,7 @@ struct JobTruth {
   Instant ended_at{};
   Instant accounted_at{};
   int cancels = 0;
+  bool neared_its_end = false;  // the oracles' note
   AgentTruth agent;
 
   std::optional<Instant> ends_at() const {
@@ -102,6 +103,7 @@ class SlurmFake : public sched::Scheduler {
   bool lets_extend = false;
   Duration min_queue_wait = seconds(1);
   Duration max_queue_wait = seconds(40);
+  int timed_out = 0;
   int created = 0;                               // jobs ever made from requests
   std::optional<std::string> cancelled_foreign;  // a cancel hit somebody else's job
   std::optional<std::string> extended_foreign;
