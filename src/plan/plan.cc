@@ -201,6 +201,8 @@ class Planner {
       if (it == replicas_.end() || it->second.handover_at) continue;
       ReplicaRecord& r = it->second;
       if (!nears_its_end(r, *work.service, estimate_of(work), now_)) continue;
+      // A requeued run has another end, which only a listing tells.
+      if (!usable_ || !is_surely_its_job(r, observed_, policy_, now_)) continue;
       r.handover_at = now_;
       note(r, "handover",
            words(handover_lead(estimate_of(work), work.service->spec.drain_grace,

@@ -672,6 +672,13 @@ class Simulation {
     return false;
   }
 
+  Instant gone_since(const ReplicaRecord& r) {
+    Instant since = r.intended_at;
+    for (const JobTruth& job : slurm_.jobs())
+      if (job.key == r.key) since = std::max(since, job.ended_at);
+    return since;
+  }
+
   int handed_over(const std::string& service) {
     int n = 0;
     for (const auto& [key, r] : snapshot().replicas)
@@ -709,7 +716,7 @@ class Simulation {
                                    plan::status_line(report->second, now_)));
     }
     for (const auto& [key, r] : snapshot().replicas)
-      if (r.state != ReplicaState::ended && !alive(key) && now_ - r.intended_at > seconds(5))
+      if (r.state != ReplicaState::ended && !alive(key) && now_ - gone_since(r) > seconds(60))
         return not_yet(key + " is recorded as living and has no job");
     return true;
   }
