@@ -531,7 +531,6 @@ class Simulation {
     trace("the faults stop");
     slurm_.faults = Faults{};
     slurm_.down_until = {};
-    stalled_until_ = std::min(stalled_until_, now_);
     crash_at_load_ = crash_later_ = heartbeat_lost_ = 0;
     for (JobTruth& job : slurm_.jobs()) job.agent.fails_at.reset();
     if (!process_) come_back();
