@@ -23,6 +23,7 @@ lifecycle::LifecycleSettings settings_of(const AgentOptions& options) {
   lifecycle::LifecycleSettings s;
   s.load_timeout = options.load_timeout;
   s.drain_grace = options.drain_grace;
+  if (!options.replica_key.empty()) s.limit_warning = kLimitWarning;
   return s;
 }
 
@@ -296,7 +297,7 @@ Task<void> AgentDriver::ask_scheduler() {
   if (parts_.job.scheduler != JobFacts::Scheduler::slurm) co_return;
   auto ask = [id = parts_.job.id] { return ask_job(id); };
   auto view = co_await pool_.run(ask);
-  if (view) deliver(lifecycle::JobSeen{std::nullopt, std::nullopt, view->word});
+  if (view) deliver(lifecycle::JobSeen{view->ends_at, std::nullopt, view->word});
 }
 
 // --- Berth ----------------------------------------------------------------------------------

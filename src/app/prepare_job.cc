@@ -8,13 +8,10 @@
 
 #include "app/state_dir.h"
 #include "config/engines.h"
+#include "model/end_lead.h"
 
 namespace berth::app {
 namespace {
-
-// The agent ends by the job's clock, in time for its drain. This is for one that does not know the
-// job's end, and for a limit that was shortened. Slurm may send it up to a minute early.
-constexpr Duration kWarning = seconds(30);
 
 std::string_view isolation_text(Isolation isolation) {
   switch (isolation) {
@@ -132,7 +129,7 @@ Result<sched::JobRequest> prepare_job(const JobSite& site, const ReplicaRecord& 
   if (job_user && ::chown(token_path.c_str(), job_user->uid, job_user->gid) != 0)
     return system_error("give " + token_path + " to the job's user", errno);
   request.work_dir = folder;
-  request.signal_lead = kWarning;
+  request.signal_lead = kLimitWarning;
 
   sched::JobScript script;
   script.key = replica.key;

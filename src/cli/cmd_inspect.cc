@@ -179,6 +179,15 @@ void say_replicas(Context& context, const Json& document, Instant now) {
                             text_of(document, "name")));
 }
 
+// `of`: the replica that it is about, or "".
+std::string event_line(const Json& event, const std::string& of) {
+  std::string line = fmt::format("{}  {}", text_of(event, "at"), text_of(event, "kind"));
+  if (!of.empty()) line += "  " + of;
+  std::string text = first_line(text_of(event, "text"));
+  if (!text.empty() && text != text_of(event, "kind")) line += "  " + text;
+  return line;
+}
+
 void say_explanation(Context& context, const Json& document) {
   Instant now = context.now();
   std::string status = text_of(document, "status");
@@ -190,12 +199,7 @@ void say_explanation(Context& context, const Json& document) {
   say_replicas(context, document, now);
   const Json& events = list_of(document, "events");
   if (!events.empty()) context.out("events, newest first:\n");
-  for (const Json& event : events) {
-    std::string line = fmt::format("  {}  {}", text_of(event, "at"), text_of(event, "kind"));
-    std::string text = first_line(text_of(event, "text"));
-    if (!text.empty() && text != text_of(event, "kind")) line += "  " + text;
-    context.out(line + "\n");
-  }
+  for (const Json& event : events) context.out("  " + event_line(event, "") + "\n");
 }
 
 std::string logs_path(const std::string& name, const std::string& replica, int64_t offset) {
@@ -276,6 +280,22 @@ int run_explain(Context& context, const Arguments& arguments) {
   if (!answer) return answer.status;
   if (arguments.has("--json")) return print_document(context, answer);
   say_explanation(context, answer.document());
+  return exit_ok;
+}
+
+int run_events(Context& context, const Arguments& arguments) {
+  std::string name = arguments.positional(0);
+  std::string limit = arguments.has("--tail") ? arguments.value("--tail") : "50", why;
+  int64_t n = config::parse_integer(limit, why).value_or(0);
+  if (n < 1 || n > 1000) return fail(context, "events: --tail must be 1 to 1000", exit_usage);
+  Answer answer =
+      get(context, "events " + name, service_path(name, fmt::format("/events?limit={}", n)));
+  if (!answer) return answer.status;
+  if (arguments.has("--json")) return print_document(context, answer);
+  Json document = answer.document();
+  const Json& events = list_of(document, "events");
+  for (auto event = events.rbegin(); event != events.rend(); ++event)  // the newest last
+    context.out(event_line(*event, text_of(*event, "replica")) + "\n");
   return exit_ok;
 }
 

@@ -108,6 +108,18 @@ TEST(CmdInspect, Explain) {
             "events, newest first:\n  2027-01-15T07:59:00.000Z  ended  crashed\n");
 }
 
+TEST(CmdInspect, EventsWithTheNewestLast) {
+  Terminal t;
+  t.api.expect("GET", "/berth/v1/services/qwen/events?limit=2").reply(200, R"({"v":1,"events":[
+        {"id":9,"at":"2027-01-15T08:00:00.000Z","kind":"ended","text":"stopped: handed over","replica":"berth-1"},
+        {"id":8,"at":"2027-01-15T07:59:00.000Z","kind":"ready","text":"ready","replica":"berth-2"}]})");
+  EXPECT_EQ(t.run({"events", "qwen", "-n", "2"}), exit_ok);
+  EXPECT_EQ(t.out,
+            "2027-01-15T07:59:00.000Z  ready  berth-2\n"
+            "2027-01-15T08:00:00.000Z  ended  berth-1  stopped: handed over\n");
+  EXPECT_EQ(t.run({"events", "qwen", "--tail", "0"}), exit_usage);
+}
+
 TEST(CmdInspect, ExplainScript) {
   Terminal t;
   t.api.expect("GET", "/berth/v1/services/qwen/script?replica=berth-2")

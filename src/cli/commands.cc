@@ -158,6 +158,14 @@ std::vector<Command> looking() {
                  "",
                  {"berth explain qwen", "berth explain qwen --script"},
                  run_explain});
+  out.push_back({"events",
+                 "show what happened to a service, and why",
+                 {kService},
+                 {{"--tail", 'n', "LINES", "only the last ones (default 50, at most 1000)"}, kJson},
+                 Rest::none,
+                 "",
+                 {"berth events qwen"},
+                 run_events});
   out.push_back({"logs",
                  "show what a service's newest job wrote",
                  {kService},

@@ -108,7 +108,7 @@ int run(const std::vector<std::string>& words, const std::function<void(ApiFake&
   return t.run(words);
 }
 
-const std::set<std::string_view> kReads = {"plan", "ps",     "explain",  "logs",
+const std::set<std::string_view> kReads = {"plan", "ps",     "explain",  "events",    "logs",
                                            "wait", "doctor", "key list", "grant list"};
 const std::set<std::string_view> kChanges = {"apply",      "deploy",    "start",   "stop",
                                              "restart",    "scale",     "rm",      "key create",

@@ -215,7 +215,19 @@ std::string AgentLifecycle::heartbeat_detail() const {
 
 // --- the end --------------------------------------------------------------------------------
 
+// The warning of a limit that is known: the end begins by the clock. One that comes earlier than
+// the limit's can is a preemption, or somebody's wish.
+bool AgentLifecycle::only_warns(StopSignal signal) const {
+  if (signal != StopSignal::usr1 || settings_.limit_warning.count() == 0 || !job_end_) return false;
+  const Duration left = *job_end_ - now_;
+  return left > end_lead() && left <= settings_.limit_warning + kWarningEarly;
+}
+
 void AgentLifecycle::handle(const Signalled& e) {
+  if (!ending() && only_warns(e.signal)) {
+    emit(AskScheduler{});  // the limit may have been shortened
+    return;
+  }
   if (!ending()) {
     StopReason reason = e.signal == StopSignal::term   ? StopReason::signal_term
                         : e.signal == StopSignal::usr1 ? StopReason::signal_usr1

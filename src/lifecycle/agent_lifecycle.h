@@ -52,6 +52,8 @@ struct LifecycleSettings {
   // How long wrong answers are borne before the end: a server may add its routes late, but another
   // model, or no engine at all, will not become the right one. One that loads is not wrong.
   Duration wrong_patience = seconds(15);
+  // When the job's script asked for SIGUSR1 before its limit; 0: not known, it means the end.
+  Duration limit_warning{0};
   Duration kill_wait = seconds(30);  // the scheduler's SIGTERM to SIGKILL, until known
 };
 
@@ -192,6 +194,7 @@ class AgentLifecycle {
 
   void probed_loading(const Probed& probe);
   void probed_ready(const Probed& probe);
+  bool only_warns(StopSignal signal) const;
   void begin_stop(StopReason reason, std::string words);
   void shorten(Instant hard_end);
   void go_draining();

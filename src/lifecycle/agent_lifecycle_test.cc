@@ -156,6 +156,29 @@ TEST(AgentLifecycle, ADrainGoesInTheOneOrder) {
   EXPECT_EQ(b.machine.next_wake(), std::nullopt);
 }
 
+TEST(AgentLifecycle, TheWarningOfAKnownLimitIsNoEndYet) {
+  LifecycleSettings settings;
+  settings.limit_warning = seconds(30);
+  settings.drain_grace = seconds(20);  // the planned end takes 40 s
+  for (int left_s : {90, 60, 41, 39, 200}) {
+    Bench b(settings);
+    b.become_ready();
+    b.at(seconds(10), JobSeen{kStart + seconds(300)});
+    auto said = b.at(seconds(300 - left_s), Signalled{StopSignal::usr1});
+    bool warning = left_s > 40 && left_s <= 95;
+    EXPECT_EQ(b.machine.phase(), warning ? Phase::serving : Phase::deregistering) << left_s;
+    EXPECT_THAT(said, Contains("ask scheduler"));
+  }
+  // The answer: it was shortened.
+  Bench b(settings);
+  b.become_ready();
+  b.at(seconds(10), JobSeen{kStart + seconds(300)});
+  b.at(seconds(220), Signalled{StopSignal::usr1});
+  b.at(seconds(221), JobSeen{kStart + seconds(250)});
+  b.until(seconds(222));
+  EXPECT_NE(b.machine.phase(), Phase::serving);
+}
+
 TEST(AgentLifecycle, ADirectiveDrainsAndIsAPlannedEnd) {
   Bench b;
   b.become_ready();
