@@ -301,6 +301,14 @@ void ControlSide::publish() {
       std::make_shared<const route::RouteTable>(controller_->routes(loads_, wall_now()));
   newest_.keys = controller::key_table(snapshot);
   publish_(newest_);
+  std::string metrics = controller::metrics_text(controller_->report(), controller_->tally());
+  std::lock_guard lock(metrics_mutex_);
+  metrics_ = std::move(metrics);
+}
+
+std::string ControlSide::metrics() const {
+  std::lock_guard lock(metrics_mutex_);
+  return metrics_;
 }
 
 std::optional<controller::ServiceView> ControlSide::view(const std::string& public_name) const {

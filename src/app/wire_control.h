@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "app/control_service.h"
@@ -51,6 +52,8 @@ class ControlSide {
   runtime::Task<void> stop();
 
   controller::Api& api() { return *api_; }
+  // Prometheus text as of the last publish. Any thread.
+  std::string metrics() const;
   std::string scheduler_name() const { return scheduler_->name(); }
   // What the gateway knows of itself, for `berth doctor`.
   void set_gateway_findings(std::function<std::vector<sched::Finding>()> findings) {
@@ -88,6 +91,8 @@ class ControlSide {
   std::function<void(const Snapshots&)> publish_;
   std::function<std::vector<sched::Finding>()> gateway_findings_;
   Snapshots newest_;
+  mutable std::mutex metrics_mutex_;
+  std::string metrics_;
   bool stopping_ = false;
   Instant next_sweep_{};
   runtime::TaskScope sweeps_;  // last: destroyed before what its task uses

@@ -223,9 +223,13 @@ Status Serve::start() {
   gateway_->start();
   if (!config_.health_listen.empty()) {
     GatewayThreads* gateway = gateway_.get();
+    ControlSide* control = control_.get();
     auto* ready = &ready_;
     auto health = HealthThread::open(
-        config_.health_listen, [gateway] { return gateway::metrics_text(gateway->counters()); },
+        config_.health_listen,
+        [gateway, control] {
+          return gateway::metrics_text(gateway->counters()) + (control ? control->metrics() : "");
+        },
         [ready] { return ready->load(); });
     if (!health) return std::move(health).error();
     health_ = std::move(health).value();

@@ -111,8 +111,10 @@ TEST(CmdInspect, Explain) {
 TEST(CmdInspect, EventsWithTheNewestLast) {
   Terminal t;
   t.api.expect("GET", "/berth/v1/services/qwen/events?limit=2").reply(200, R"({"v":1,"events":[
-        {"id":9,"at":"2027-01-15T08:00:00.000Z","kind":"ended","text":"stopped: handed over","replica":"berth-1"},
-        {"id":8,"at":"2027-01-15T07:59:00.000Z","kind":"ready","text":"ready","replica":"berth-2"}]})");
+        {"id":9,"at":"2027-01-15T08:00:00.000Z","kind":"ended","text":"stopped: handed over",
+         "replica":"berth-1"},
+        {"id":8,"at":"2027-01-15T07:59:00.000Z","kind":"ready","text":"ready",
+         "replica":"berth-2"}]})");
   EXPECT_EQ(t.run({"events", "qwen", "-n", "2"}), exit_ok);
   EXPECT_EQ(t.out,
             "2027-01-15T07:59:00.000Z  ready  berth-2\n"

@@ -56,8 +56,11 @@ Controller::Step Controller::step(Instant now) {
   policy.max_submits_per_tick -= submitted_in_window_;
   plan::Plan made =
       plan::plan({s.services, s.replicas, s.leases}, observed_, estimates_, policy, now);
+  Tally tally = tally_;
+  tally.count(made.changes, s.replicas);
   result.committed = commit(made.changes, now);
   if (!result.committed) return result;
+  tally_ = std::move(tally);
 
   observed_.submit_outcomes.clear();
   submitted_in_window_ += static_cast<int>(made.effects.submits.size());

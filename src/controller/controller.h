@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/metrics.h"
 #include "controller/routes.h"
 #include "controller/state.h"
 #include "plan/plan.h"
@@ -55,6 +56,7 @@ class Controller {
 
   // What the last step said of each service.
   const plan::Report& report() const { return report_; }
+  const Tally& tally() const { return tally_; }
   const plan::Observed& observed() const { return observed_; }
   const plan::Policy& policy() const { return policy_; }
 
@@ -70,6 +72,7 @@ class Controller {
   plan::Policy policy_;
   plan::Observed observed_;
   plan::Report report_;
+  Tally tally_;
   plan::Estimates estimates_;
   uint64_t estimated_at_ = 0;  // State::revision() of estimates_
   uint64_t published_at_ = 0;  // State::revision() at the last step

@@ -65,8 +65,8 @@ def soak(site, options):
               f"{one.longest:>18.2f} s")
         for at, what in one.failures[:5]:
             print(f"    at {at:.1f} s: {what[:300]}")
-    print(f"{'ok' if good else 'MISSED'}: every answer whole and in order, and {needed} handovers or "
-          f"more of each service in {options.minutes} minutes")
+    print(f"{'ok' if good else 'MISSED'}: every answer whole and in order, and {needed} handovers "
+          f"or more of each service in {options.minutes} minutes")
     return good
 
 
