@@ -69,9 +69,10 @@ Status State::commit(const store::Change& change) {
 bool State::renew_lease(const std::string& id, Instant renewed_at, Instant expires_at) {
   LeaseRecord* lease = find_in(snapshot_.leases, id);
   if (!lease) return false;
+  // A renewal in time changes nothing that anybody decides by.
+  if (lease->expires_at <= renewed_at) ++revision_;
   lease->renewed_at = renewed_at;
   lease->expires_at = expires_at;
-  ++revision_;
   return true;
 }
 

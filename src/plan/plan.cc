@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <deque>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "base/id.h"
@@ -21,13 +23,25 @@ constexpr std::string_view kKeyPrefix = "berth-";
 constexpr Duration kLookupPause = seconds(2);
 constexpr Duration kLookupPauseCap = seconds(60);
 
+// A replica while the plan is made: as it is, or as it will be. Most stay as they are, and are
+// not copied.
+struct Slot {
+  const ReplicaRecord* now = nullptr;
+  ReplicaRecord* edited = nullptr;     // nullptr: nothing changes
+  const LeaseRecord* lease = nullptr;  // its newest
+
+  bool living() const { return now->state != ReplicaState::ended; }
+  // Nothing changes any more.
+  bool settled() const { return !living() && now->ended_at && !lease; }
+};
+
 // One service's part of the plan while it is made.
 struct Work {
   const ServiceRecord* service = nullptr;
-  std::vector<std::string> keys;  // of its replicas, ended ones included
+  std::vector<Slot*> slots;  // its replicas, ended ones included
   StartHistory history;
   int start = 0;          // replicas to create, as far as limits allow
-  std::string retry_key;  // a refused submit to repeat
+  Slot* retry = nullptr;  // a refused submit to repeat
   std::optional<Instant> retry_at;
   int older = 0;
   bool over_limit = false;
@@ -47,7 +61,7 @@ class Planner {
         usable_(observed.scheduler.usable(now, policy)) {}
 
   Plan run() {
-    index_leases();
+    index();
     track_all();
     decide_own_stops();
     for (auto& [name, work] : work_) {
@@ -66,24 +80,25 @@ class Planner {
   }
 
  private:
-  // As it will be, or as it is where nothing changes.
-  const ReplicaRecord& record(const std::string& key) const {
-    auto it = replicas_.find(key);
-    return it == replicas_.end() ? in_.replicas.at(key) : it->second;
+  ReplicaRecord& edit(Slot& slot) {
+    if (!slot.edited) {
+      slot.edited = &edited_.emplace_back(*slot.now);
+      slot.now = slot.edited;
+    }
+    return *slot.edited;
   }
 
-  bool living(const std::string& key) const { return record(key).state != ReplicaState::ended; }
+  Slot* slot_of(std::string_view key) const {
+    auto it = by_key_.find(key);
+    return it == by_key_.end() ? nullptr : it->second;
+  }
 
-  std::vector<const ReplicaRecord*> replicas_of(const Work& work, bool only_living) const {
+  enum class Which { all, living };
+  std::vector<const ReplicaRecord*> replicas_of(const Work& work, Which which) const {
     std::vector<const ReplicaRecord*> found;
-    for (const std::string& key : work.keys)
-      if (!only_living || living(key)) found.push_back(&record(key));
+    for (const Slot* slot : work.slots)
+      if (which == Which::all || slot->living()) found.push_back(slot->now);
     return found;
-  }
-
-  const LeaseRecord* lease_of(const std::string& key) const {
-    auto it = leases_.find(key);
-    return it == leases_.end() ? nullptr : it->second;
   }
 
   const ServiceRecord* service_of(const ReplicaRecord& r) const {
@@ -95,50 +110,54 @@ class Planner {
     out_.changes.notes.push_back({r.service, r.key, std::move(kind), std::move(text)});
   }
 
-  void index_leases() {
-    for (const auto& [id, lease] : in_.leases) {
-      if (lease.replica_key.empty()) continue;
-      const LeaseRecord*& newest = leases_[lease.replica_key];
-      if (!newest || lease.registered_at > newest->registered_at) newest = &lease;
+  void index() {
+    for (const auto& [name, service] : in_.services) work_[name].service = &service;
+    by_key_.reserve(in_.replicas.size());
+    for (const auto& [key, replica] : in_.replicas) {
+      Slot& slot = slots_.emplace_back();
+      slot.now = &replica;
+      by_key_[key] = &slot;
+      auto work = work_.find(replica.service);
+      if (work != work_.end()) work->second.slots.push_back(&slot);
     }
-    for (const auto& [id, lease] : in_.leases) {  // an agent that registered again
-      auto it = leases_.find(lease.replica_key);
-      if (it != leases_.end() && it->second != &lease) out_.changes.remove_leases.push_back(id);
+    for (const auto& [id, lease] : in_.leases) {
+      Slot* slot = lease.replica_key.empty() ? nullptr : slot_of(lease.replica_key);
+      if (!slot) continue;
+      const LeaseRecord* older = &lease;  // of an agent that registered again
+      if (!slot->lease || lease.registered_at > slot->lease->registered_at)
+        std::swap(older, slot->lease);
+      if (older) out_.changes.remove_leases.push_back(older->id);
     }
   }
 
   void track_all() {
-    for (const auto& [name, service] : in_.services) work_[name].service = &service;
-    for (const auto& [key, replica] : in_.replicas) {
-      auto work = work_.find(replica.service);
-      if (work != work_.end()) work->second.keys.push_back(key);
-      // Nothing changes any more: read where it is, not copied.
-      if (replica.state == ReplicaState::ended && replica.ended_at && !lease_of(key)) continue;
-      Tracked tracked = track(replica, lease_of(key), observed_, policy_, now_);
+    for (Slot& slot : slots_) {
+      if (slot.settled()) continue;
+      Tracked tracked = track(*slot.now, slot.lease, observed_, policy_, now_);
       if (tracked.drop_lease) {
-        out_.changes.remove_leases.push_back(lease_of(key)->id);
-        leases_.erase(key);
+        out_.changes.remove_leases.push_back(slot.lease->id);
+        slot.lease = nullptr;
       }
-      if (tracked.wants_lookup) lookups_.push_back(key);
+      if (tracked.wants_lookup) lookups_.push_back(&slot);
       for (Note& n : tracked.notes) out_.changes.notes.push_back(std::move(n));
-      replicas_[key] = std::move(tracked.record);
+      if (!(tracked.record == *slot.now)) edit(slot) = std::move(tracked.record);
     }
   }
 
   // A reason that is seen here, for the report of the replica's service.
-  void tell(const std::string& key, ReasonKind kind, std::string detail, uint64_t job_id) {
-    auto it = work_.find(record(key).service);
+  void tell(const ReplicaRecord& r, ReasonKind kind, std::string detail, uint64_t job_id) {
+    auto it = work_.find(r.service);
     if (it == work_.end()) return;
     Reason reason;
     reason.kind = kind;
-    reason.replica_key = key;
+    reason.replica_key = r.key;
     reason.detail = std::move(detail);
     reason.job_id = job_id;
     it->second.more.push_back(std::move(reason));
   }
 
-  void stop(const std::string& key, StopIntent intent) {
-    ReplicaRecord& r = replicas_.at(key);
+  void stop(Slot& slot, StopIntent intent) {
+    ReplicaRecord& r = edit(slot);
     note(r, "stopping", intent.why);
     r.stop = std::move(intent);
   }
@@ -146,9 +165,10 @@ class Planner {
   // Stops that nobody asked for are bounded: a mistake in what is seen must not end a site.
   void decide_own_stops() {
     int healthy = 0, leaving = 0;
-    std::vector<std::pair<std::string, StopIntent>> undeclared, ill;
-    for (const auto& [key, r] : replicas_) {
-      if (r.state == ReplicaState::ended) continue;
+    std::vector<std::pair<Slot*, StopIntent>> undeclared, ill;
+    for (Slot& slot : slots_) {
+      if (!slot.living()) continue;
+      const ReplicaRecord& r = *slot.now;
       const ServiceRecord* service = service_of(r);
       if (r.stop) {
         leaving += r.ready_at && r.stop->cause != EndCause::stopped;
@@ -156,13 +176,13 @@ class Planner {
       }
       healthy += r.ready_at.has_value();
       if (!service) {
-        undeclared.push_back({key, {now_, "its service is not declared"}});
-      } else if (auto intent = overdue(r, lease_of(key), service, observed_, policy_, now_)) {
-        ill.push_back({key, *std::move(intent)});
+        undeclared.push_back({&slot, {now_, "its service is not declared"}});
+      } else if (auto intent = overdue(r, slot.lease, service, observed_, policy_, now_)) {
+        ill.push_back({&slot, *std::move(intent)});
       }
     }
     const int share = healthy * policy_.max_healthy_stops_percent / 100;
-    auto served = [&](const auto& entry) { return replicas_.at(entry.first).ready_at.has_value(); };
+    auto served = [](const auto& entry) { return entry.first->now->ready_at.has_value(); };
     auto hit = static_cast<int>(std::count_if(undeclared.begin(), undeclared.end(), served));
     if (hit > share) {
       out_.report.guard = fmt::format(
@@ -170,22 +190,22 @@ class Planner {
           "too many at once (limit {} %), so none is stopped: check the state database",
           hit, healthy, policy_.max_healthy_stops_percent);
     } else {
-      for (auto& [key, intent] : undeclared) stop(key, std::move(intent));
+      for (auto& [slot, intent] : undeclared) stop(*slot, std::move(intent));
     }
     int room = std::max(1, share) - leaving;
-    std::vector<std::string> held_back;
-    for (auto& [key, intent] : ill) {
-      if (replicas_.at(key).ready_at && room-- <= 0)
-        held_back.push_back(key);
+    std::vector<const Slot*> held_back;
+    for (auto& [slot, intent] : ill) {
+      if (slot->now->ready_at && room-- <= 0)
+        held_back.push_back(slot);
       else
-        stop(key, std::move(intent));
+        stop(*slot, std::move(intent));
     }
     if (held_back.empty()) return;
     std::string why = fmt::format(
         "{} more replicas have been silent or unhealthy for long and would be replaced, but only "
         "{} of {} may go at once: check the path from the agents to Berth",
         held_back.size(), std::max(1, share), healthy);
-    for (const std::string& key : held_back) tell(key, ReasonKind::blast_guard, why, 0);
+    for (const Slot* slot : held_back) tell(*slot->now, ReasonKind::blast_guard, why, 0);
     if (!out_.report.guard) out_.report.guard = std::move(why);
   }
 
@@ -196,13 +216,13 @@ class Planner {
 
   void begin_handovers(Work& work) {
     if (target_of(*work.service) == 0) return;
-    for (const std::string& key : work.keys) {
-      auto it = replicas_.find(key);
-      if (it == replicas_.end() || it->second.handover_at) continue;
-      ReplicaRecord& r = it->second;
-      if (!nears_its_end(r, *work.service, estimate_of(work), now_)) continue;
+    for (Slot* slot : work.slots) {
+      if (slot->now->handover_at ||
+          !nears_its_end(*slot->now, *work.service, estimate_of(work), now_))
+        continue;
       // A requeued run has another end, which only a listing tells.
-      if (!usable_ || !is_surely_its_job(r, observed_, policy_, now_)) continue;
+      if (!usable_ || !is_surely_its_job(*slot->now, observed_, policy_, now_)) continue;
+      ReplicaRecord& r = edit(*slot);
       r.handover_at = now_;
       note(r, "handover",
            words(handover_lead(estimate_of(work), work.service->spec.drain_grace,
@@ -214,16 +234,20 @@ class Planner {
   void follow_handovers() {
     for (auto& [name, work] : work_) {
       work.successions =
-          successions(*work.service, replicas_of(work, true), estimate_of(work), now_);
+          successions(*work.service, replicas_of(work, Which::living), estimate_of(work), now_);
       for (const Succession& s : work.successions) {
-        ReplicaRecord& old = replicas_.at(s.old->key);
         if (!gap_ahead(s)) continue;
-        if (!old.gap_told_at) {
-          old.gap_told_at = now_;
-          note(old, "gap_ahead", words(s, now_));
+        Slot& old = *slot_of(s.old->key);
+        if (!s.old->gap_told_at) {
+          ReplicaRecord& r = edit(old);
+          r.gap_told_at = now_;
+          note(r, "gap_ahead", words(s, now_));
         }
         extend(old, s);
       }
+      if (!work.successions.empty())  // of the records as they are now
+        work.successions =
+            successions(*work.service, replicas_of(work, Which::living), estimate_of(work), now_);
     }
   }
 
@@ -234,13 +258,15 @@ class Planner {
     return waited >= policy_.gap_patience || waited >= s.safe_until - now_;
   }
 
-  void extend(ReplicaRecord& old, const Succession& s) {
+  void extend(Slot& slot, const Succession& s) {
+    const ReplicaRecord& was = *slot.now;
     const bool asked_lately =
-        old.extend_sent_at && now_ - *old.extend_sent_at < policy_.extend_retry;
-    if (policy_.extend_by.count() <= 0 || old.extensions >= policy_.max_extensions ||
-        asked_lately || s.safe_until - now_ > policy_.extend_before || !old.started_at ||
-        !usable_ || !is_surely_its_job(old, observed_, policy_, now_))
+        was.extend_sent_at && now_ - *was.extend_sent_at < policy_.extend_retry;
+    if (policy_.extend_by.count() <= 0 || was.extensions >= policy_.max_extensions ||
+        asked_lately || s.safe_until - now_ > policy_.extend_before || !was.started_at ||
+        !usable_ || !is_surely_its_job(was, observed_, policy_, now_))
       return;
+    ReplicaRecord& old = edit(slot);
     old.extend_sent_at = now_;
     ++old.extensions;
     Instant until = *old.ends_at + policy_.extend_by;
@@ -250,17 +276,17 @@ class Planner {
 
   void decide_scale(Work& work) {
     const ServiceRecord& service = *work.service;
-    work.history = start_history(service, replicas_of(work, false), policy_, now_);
-    Scale scaled = scale(service, replicas_of(work, true), policy_);
+    work.history = start_history(service, replicas_of(work, Which::all), policy_, now_);
+    Scale scaled = scale(service, replicas_of(work, Which::living), policy_);
     for (StopChoice& choice : scaled.stops)
-      stop(choice.replica->key, {now_, std::move(choice.why)});
+      stop(*slot_of(choice.replica->key), {now_, std::move(choice.why)});
     work.start = scaled.start;
     work.older = scaled.older;
-    for (const std::string& key : work.keys) {
-      const ReplicaRecord& r = record(key);
-      if (!living(key) || r.submit != SubmitState::refused || r.stop) continue;
+    for (Slot* slot : work.slots) {
+      const ReplicaRecord& r = *slot->now;
+      if (!slot->living() || r.submit != SubmitState::refused || r.stop) continue;
       Instant at = r.submit_sent_at.value_or(r.intended_at) + refused_pause(r);
-      if (work.retry_key.empty()) work.retry_key = key;
+      if (!work.retry) work.retry = slot;
       work.retry_at = std::max(work.retry_at.value_or(at), at);
     }
   }
@@ -289,37 +315,32 @@ class Planner {
   }
 
   bool may_submit(const Work& work) const {
-    if (!work.retry_key.empty()) return work.retry_at && *work.retry_at <= now_;
+    if (work.retry) return work.retry_at && *work.retry_at <= now_;
     return work.start > 0 && !work.history.gave_up &&
            (!work.history.next_at || *work.history.next_at <= now_);
   }
 
   void submit_one(Work& work) {
-    std::string key;
-    if (work.retry_key.empty()) {
-      key = create(work);
-      --work.start;
-    } else {
-      // One at a time while the scheduler refuses: the rest follow when one gets through.
-      key = work.retry_key;
+    // One at a time while the scheduler refuses: the rest follow when one gets through.
+    Slot* slot = work.retry;
+    if (slot) {
       work.retry_at.reset();
+    } else {
+      slot = &create(work);
+      --work.start;
     }
-    ReplicaRecord& r = replicas_.at(key);
+    ReplicaRecord& r = edit(*slot);
     r.submit = SubmitState::intended;
     r.refused_code.reset();
     r.submit_sent_at = now_;
     ++r.submit_attempts;
-    out_.effects.submits.push_back({key});
+    out_.effects.submits.push_back({r.key});
   }
 
-  bool known(const std::string& key) const {
-    return replicas_.contains(key) || in_.replicas.contains(key);
-  }
-
-  std::string create(Work& work) {
+  Slot& create(Work& work) {
     const ServiceRecord& service = *work.service;
     ReplicaRecord r;
-    for (int n = 0; r.key.empty() || known(r.key); ++n)
+    for (int n = 0; r.key.empty() || slot_of(r.key); ++n)
       r.key = fmt::format(
           "{}{:016x}", kKeyPrefix,
           hash64(fmt::format("{}|{}|{}|{}|{}", policy_.installation, service.public_name,
@@ -331,31 +352,34 @@ class Planner {
     r.state_since = now_;
     r.intended_at = now_;
     r.exclude_nodes = work.history.exclude_nodes;
-    work.keys.push_back(r.key);
     note(r, "intended", fmt::format("generation {}", r.generation));
-    std::string key = r.key;
-    replicas_[key] = std::move(r);
-    return key;
+    Slot& slot = slots_.emplace_back();
+    slot.edited = &edited_.emplace_back(std::move(r));
+    slot.now = slot.edited;
+    by_key_[slot.now->key] = &slot;
+    work.slots.push_back(&slot);
+    return slot;
   }
 
   void carry_out_stops() {
     std::vector<std::pair<ReplicaRecord*, StopStep>> cancels;
-    for (auto& [key, r] : replicas_) {
-      if (!r.stop || r.state == ReplicaState::ended) continue;
-      const ServiceRecord* service = service_of(r);
+    for (Slot& slot : slots_) {
+      if (!slot.now->stop || !slot.living()) continue;
+      const ServiceRecord* service = service_of(*slot.now);
       Duration grace = service ? service->spec.drain_grace : Duration(seconds(120));
-      const LeaseRecord* lease = lease_of(key);
-      StopStep step = next_stop_step(r, lease, grace, observed_, policy_, now_);
-      if (step == StopStep::drain) {
-        r.stop->drain_asked_at = now_;
-        if (can_follow(r.state, ReplicaState::draining) && r.state != ReplicaState::draining) {
-          r.state = ReplicaState::draining;
-          r.state_since = now_;
-        }
-        out_.effects.drains.push_back({key, lease->id, r.stop->why});
-      } else if (step != StopStep::nothing) {
+      StopStep step = next_stop_step(*slot.now, slot.lease, grace, observed_, policy_, now_);
+      if (step == StopStep::nothing) continue;
+      ReplicaRecord& r = edit(slot);
+      if (step != StopStep::drain) {
         cancels.push_back({&r, step});
+        continue;
       }
+      r.stop->drain_asked_at = now_;
+      if (can_follow(r.state, ReplicaState::draining) && r.state != ReplicaState::draining) {
+        r.state = ReplicaState::draining;
+        r.state_since = now_;
+      }
+      out_.effects.drains.push_back({r.key, slot.lease->id, r.stop->why});
     }
     std::sort(cancels.begin(), cancels.end(), [](const auto& a, const auto& b) {
       return std::pair(a.first->stop->decided_at, a.first->key) <
@@ -376,17 +400,18 @@ class Planner {
   void cancel_strays() {
     for (const auto& [key, jobs] : observed_.jobs) {
       if (!key.starts_with(kKeyPrefix)) continue;
-      if (!known(key)) {
+      const Slot* slot = slot_of(key);
+      if (!slot) {
         out_.report.strange_keys.push_back(key);
         continue;
       }
-      const ReplicaRecord& r = record(key);
+      const ReplicaRecord& r = *slot->now;
       for (const JobSeen& seen : jobs) {
         if (is_ended(seen.job.state) || seen.job.state == JobState::completing) continue;
         bool ours = r.state != ReplicaState::ended &&
                     (r.submit != SubmitState::accepted || r.job.id == seen.job.ref.id);
         if (!ours)
-          tell(key, ReasonKind::duplicate_job, fmt::format("job {}", seen.job.ref.id), r.job.id);
+          tell(r, ReasonKind::duplicate_job, fmt::format("job {}", seen.job.ref.id), r.job.id);
         if (ours || seen.asked_at <= r.state_since || !usable_ ||
             now_ - seen.asked_at > policy_.cancel_knowledge)
           continue;
@@ -404,18 +429,18 @@ class Planner {
   void ask_accounting() {
     if (observed_.lookup_in_flight) return;
     LookUpEffect& lookup = out_.effects.lookup;
-    for (const std::string& key : lookups_) {
-      auto it = observed_.lookups.find(key);
+    for (const Slot* slot : lookups_) {
+      const ReplicaRecord& r = *slot->now;
+      auto it = observed_.lookups.find(r.key);
       if (it != observed_.lookups.end() &&
           now_ < it->second.last_asked_at +
-                     backoff(it->second.tries, kLookupPause, kLookupPauseCap, key))
+                     backoff(it->second.tries, kLookupPause, kLookupPauseCap, r.key))
         continue;
-      const ReplicaRecord& r = replicas_.at(key);
       if (r.job.id != 0) {
-        lookup.keys_of_jobs.push_back(key);
+        lookup.keys_of_jobs.push_back(r.key);
         lookup.jobs.push_back(r.job);
       } else {
-        lookup.keys.push_back(key);
+        lookup.keys.push_back(r.key);
       }
     }
   }
@@ -423,7 +448,7 @@ class Planner {
   void remove_services() {
     for (const auto& [name, work] : work_) {
       if (work.service->wanted != ServiceRecord::Wanted::removed) continue;
-      if (!replicas_of(work, true).empty()) continue;
+      if (!replicas_of(work, Which::living).empty()) continue;
       out_.changes.remove_services.push_back(name);
       out_.changes.notes.push_back({name, "", "removed", "all of its replicas have ended"});
     }
@@ -436,18 +461,21 @@ class Planner {
     report.scheduler_error = observed_.scheduler.error;
     report.scheduler_known = observed_.scheduler.complete_asked_at.has_value();
     for (const auto& [name, work] : work_) {
-      ServiceView view{work.service, replicas_of(work, true), work.history,  work.start,
-                       work.older,   work.over_limit,         work.retry_at, work.successions,
+      ServiceView view{work.service,  replicas_of(work, Which::living),
+                       work.history,  work.start,
+                       work.older,    work.over_limit,
+                       work.retry_at, work.successions,
                        work.more};
       report.services[name] = derive(view, observed_, estimates_, policy_, now_);
     }
   }
 
   void collect_changes() {
-    for (auto& [key, r] : replicas_) {
-      auto it = in_.replicas.find(key);
-      if (it == in_.replicas.end() || !(it->second == r))
-        out_.changes.put_replicas.push_back(std::move(r));
+    for (Slot& slot : slots_) {
+      if (!slot.edited) continue;
+      auto was = in_.replicas.find(slot.now->key);
+      if (was == in_.replicas.end() || !(was->second == *slot.edited))
+        out_.changes.put_replicas.push_back(*slot.edited);
     }
   }
 
@@ -458,10 +486,11 @@ class Planner {
   const Instant now_;
   const bool usable_;
 
-  std::map<std::string, ReplicaRecord> replicas_;     // as they will be; settled ones left out
-  std::map<std::string, const LeaseRecord*> leases_;  // the newest of each replica
-  std::map<std::string, Work> work_;                  // by service
-  std::vector<std::string> lookups_;
+  std::deque<Slot> slots_;  // all replicas, by key; then those created
+  std::deque<ReplicaRecord> edited_;
+  std::unordered_map<std::string_view, Slot*> by_key_;
+  std::map<std::string, Work> work_;  // by service
+  std::vector<const Slot*> lookups_;
   Plan out_;
 };
 
