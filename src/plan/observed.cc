@@ -38,7 +38,8 @@ void fold_listing(Observed& observed, const JobListing& listing, const Replicas&
   }
   if (listing.quality == JobListing::Quality::failed) return;
 
-  std::map<std::string, std::vector<JobSeen>> listed;
+  std::unordered_map<std::string, std::vector<JobSeen>> listed;
+  listed.reserve(listing.jobs.size());
   for (const JobObserved& job : listing.jobs)
     listed[key_of(job, replicas, policy)].push_back({job, listing.asked_at});
 

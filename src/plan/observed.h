@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -80,10 +81,11 @@ struct FeedObserved {
 struct Observed {
   SchedulerObserved scheduler;
   FeedObserved feed;
-  std::map<std::string, std::vector<JobSeen>> jobs;  // by key; several only if something is wrong
-  std::map<std::string, Absence> absences;           // by key
-  std::map<std::string, Lookup> lookups;             // by key
-  std::map<std::string, EndSeen> ends;               // by key
+  // By key; several only if something is wrong.
+  std::unordered_map<std::string, std::vector<JobSeen>> jobs;
+  std::map<std::string, Absence> absences;               // by key
+  std::map<std::string, Lookup> lookups;                 // by key
+  std::map<std::string, EndSeen> ends;                   // by key
   std::map<std::string, SubmitOutcome> submit_outcomes;  // by key; not yet in the records
   std::set<std::string> submits_in_flight;               // keys
   std::set<std::string> cancels_in_flight;               // keys

@@ -398,15 +398,21 @@ class Planner {
 
   // Jobs that carry our keys and that no living record owns: a submit that came through after all.
   void cancel_strays() {
+    std::vector<std::pair<const Slot*, const std::vector<JobSeen>*>> doubtful;
     for (const auto& [key, jobs] : observed_.jobs) {
       if (!key.starts_with(kKeyPrefix)) continue;
       const Slot* slot = slot_of(key);
-      if (!slot) {
+      if (!slot)
         out_.report.strange_keys.push_back(key);
-        continue;
-      }
+      else if (jobs.size() != 1 || !slot->living() || slot->now->job.id != jobs[0].job.ref.id)
+        doubtful.push_back({slot, &jobs});
+    }
+    std::sort(out_.report.strange_keys.begin(), out_.report.strange_keys.end());
+    std::sort(doubtful.begin(), doubtful.end(),
+              [](const auto& a, const auto& b) { return a.first->now->key < b.first->now->key; });
+    for (const auto& [slot, jobs] : doubtful) {
       const ReplicaRecord& r = *slot->now;
-      for (const JobSeen& seen : jobs) {
+      for (const JobSeen& seen : *jobs) {
         if (is_ended(seen.job.state) || seen.job.state == JobState::completing) continue;
         bool ours = r.state != ReplicaState::ended &&
                     (r.submit != SubmitState::accepted || r.job.id == seen.job.ref.id);
@@ -421,7 +427,7 @@ class Planner {
           continue;
         if (std::ssize(out_.effects.cancels) >= policy_.max_cancels_per_tick) return;
         note(r, "stray_cancelled", fmt::format("job {} carries this key too", seen.job.ref.id));
-        out_.effects.cancels.push_back({key, seen.job.ref, CancelEffect::Force::polite});
+        out_.effects.cancels.push_back({r.key, seen.job.ref, CancelEffect::Force::polite});
       }
     }
   }
