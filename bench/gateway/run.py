@@ -11,7 +11,6 @@ Exits non-zero when a target does not hold beyond its noise margin, or when Bert
 
 import argparse
 import os
-import pathlib
 import platform
 import statistics
 import subprocess
@@ -22,7 +21,9 @@ import time
 import figures
 import rows
 
-RESULTS = rows.ROOT / "bench" / "RESULTS.md"
+sys.path.insert(0, str(rows.ROOT / "bench"))
+import results as results_file  # noqa: E402
+
 
 # name: (title, load generator's options, streaming)
 SCENARIOS = {
@@ -179,9 +180,7 @@ def machine():
 
 
 def report(arguments, realtime, results, memory, targets):
-    out = ["# Results of the benchmarks", "", "Written by `./dev bench gateway`; do not edit.", "",
-           "## Gateway", "",
-           f"`./dev bench gateway --rounds {arguments.rounds}` on {machine()}.",
+    out = [f"`./dev bench gateway --rounds {arguments.rounds}` on {machine()}.",
            "One core for the proxy, one for the mock engine and the load generator; "
            + ("real-time scheduling for all of them. " if realtime else "ordinary scheduling. ")
            + "Berth with 1,000 keys, routing and the usage scan on; nginx and HAProxy without "
@@ -223,8 +222,7 @@ def main():
     print("\n" + text)
     whole = not arguments.rows and set(scenarios) == set(SCENARIOS) and memory
     if whole and any(row.ours for row in chosen):
-        RESULTS.write_text(text)
-        print(f"written to {RESULTS}")
+        results_file.put("Gateway", text)
     return 1 if targets.failed else 0
 
 
