@@ -11,7 +11,7 @@ using lifecycle::Probed;
 using runtime::Loop;
 using runtime::Task;
 
-constexpr Duration kConnectLimit = seconds(2);
+constexpr Duration kProbeConnectLimit = seconds(2);
 constexpr Duration kAskLimit = seconds(10);
 // The first real request may compile kernels.
 constexpr Duration kRequestLimit = seconds(120);
@@ -26,7 +26,7 @@ http::ClientRequest request_to(const EngineTarget& target, std::string_view meth
   r.method = method;
   r.target = path;
   if (!target.key.empty()) r.fields = "Authorization: Bearer " + target.key + "\r\n";
-  r.connect_timeout = kConnectLimit;
+  r.connect_timeout = kProbeConnectLimit;
   r.deadline = kAskLimit;
   r.max_body = kMaxAnswer;
   return r;

@@ -33,7 +33,7 @@ runtime::Task<void> stop_when(runtime::Loop& loop, std::function<bool()> interru
 }
 
 // What an exchange came to, as its coroutine leaves it.
-struct Outcome {
+struct Exchanged {
   ApiReply reply;
   std::optional<Error> error;
   bool sent = false;  // at least in part
@@ -45,7 +45,7 @@ enum class Pieces { gathered, handed_on };
 // One exchange. With `handed_on` the body of a 200 goes to on_piece.
 runtime::Task<void> exchange(runtime::Loop& loop, http::ClientRequest request, Pieces pieces,
                              const std::function<StreamStep(std::string_view)>& on_piece,
-                             Outcome& out) {
+                             Exchanged& out) {
   Duration limit = request.deadline;
   if (pieces == Pieces::gathered) request.between_reads = Duration(0);  // the whole has a limit
   auto opened = co_await http::open_exchange(loop, std::move(request));
@@ -132,7 +132,7 @@ Result<ApiReply> HttpApi::run(const ApiRequest& request,
   if (!all) return std::move(all).error();
   static const std::function<StreamStep(std::string_view)> nobody;
   Pieces pieces = on_piece ? Pieces::handed_on : Pieces::gathered;
-  Outcome out;
+  Exchanged out;
   for (const runtime::Address& address : *all) {
     out = {};
     runtime::Loop loop;

@@ -11,7 +11,7 @@
 namespace berth::controller {
 namespace {
 
-bool is_operator(const route::Caller& caller) {
+bool may_operate(const route::Caller& caller) {
   return caller.role == route::Caller::Role::operator_;
 }
 
@@ -26,7 +26,7 @@ Result<std::string> choose_name(const State& state, const route::Caller& caller,
   if (prefixed) name.erase(0, prefix.size());
   if (auto s = check_service_name(name); !s) return std::move(s).error();
   if (prefixed) return prefix + name;
-  if (is_operator(caller)) return name;
+  if (may_operate(caller)) return name;
   const auto& grants = state.snapshot().grants;
   auto it = grants.find(name);
   bool granted = it != grants.end() &&
@@ -41,7 +41,7 @@ Result<std::string> choose_project(const route::Caller& caller, const std::strin
                                                         : caller.project;
   if (!project.empty())
     if (auto s = check_account_name("project", project); !s) return std::move(s).error();
-  if (!is_operator(caller) && project != caller.project)
+  if (!may_operate(caller) && project != caller.project)
     return not_allowed("project \"" + project + "\" is not the one your key is for (\"" +
                        caller.project + "\"); use a key of that project");
   return project;
@@ -144,7 +144,7 @@ Result<Declaration> declare(const State& state, const route::Caller& caller,
   const auto& services = state.snapshot().services;
   auto it = services.find(*name);
   const ServiceRecord* old = it == services.end() ? nullptr : &it->second;
-  if (old && old->owner != caller.user && !is_operator(caller))
+  if (old && old->owner != caller.user && !may_operate(caller))
     return not_allowed("service \"" + *name + "\" belongs to " + old->owner);
   if (old && old->wanted == ServiceRecord::Wanted::removed)
     return Error{Code::conflict,

@@ -10,7 +10,7 @@
 namespace berth::proto {
 namespace {
 
-int hex_value(char c) {
+int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -60,8 +60,8 @@ std::optional<std::string> model_id_from_path(std::string_view tail) {
   for (size_t i = 0; i < tail.size(); ++i) {
     char c = tail[i];
     if (c == '%') {
-      const int high = i + 2 < tail.size() ? hex_value(tail[i + 1]) : -1;
-      const int low = i + 2 < tail.size() ? hex_value(tail[i + 2]) : -1;
+      const int high = i + 2 < tail.size() ? hex_digit(tail[i + 1]) : -1;
+      const int low = i + 2 < tail.size() ? hex_digit(tail[i + 2]) : -1;
       if (high < 0 || low < 0) return std::nullopt;
       c = static_cast<char>(high * 16 + low);
       i += 2;

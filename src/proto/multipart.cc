@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "proto/http1.h"
 #include "proto/json_scan.h"
 
 namespace berth::proto {
@@ -13,15 +14,6 @@ Error bad_form(std::string message) {
   Error error = invalid_argument(std::move(message));
   error.source = Source::caller;
   return error;
-}
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
-
-bool equals_ignoring_case(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (lower(a[i]) != lower(b[i])) return false;
-  return true;
 }
 
 std::string_view trim_blanks(std::string_view text) {
@@ -63,7 +55,7 @@ std::optional<std::string> parameter(std::string_view value, std::string_view na
 }
 
 // The field name in a part's head; empty when it says none.
-std::string field_name(std::string_view head) {
+std::string form_field(std::string_view head) {
   while (!head.empty()) {
     const size_t stop = head.find("\r\n");
     const std::string_view line = head.substr(0, stop);
@@ -137,7 +129,7 @@ Result<MultipartPeek> peek_multipart(std::string_view content_type, std::string_
       const std::string_view lines =
           blank > head ? body.substr(head, blank - head) : std::string_view();
       const Span value{data, next - data};
-      if (Status s = take_field(body, field_name(lines), value, peek); !s) return s.error();
+      if (Status s = take_field(body, form_field(lines), value, peek); !s) return s.error();
     }
     at = next + delimiter.size();
   }
