@@ -149,7 +149,9 @@ void add_lead(ServiceReport& report, const ServiceView& view, const ServiceEstim
   }
 }
 
-Reason of_succession(const Succession& s, bool gap, Instant now) {
+Reason of_succession(const Succession& s, Instant now) {
+  // Told once; it may have been closed since.
+  const bool gap = s.old->gap_told_at && (s.gap.count() > 0 || !s.ready_by);
   return about(*s.old, gap ? ReasonKind::gap_ahead : ReasonKind::handing_over, words(s, now),
                s.old->handover_at);
 }
@@ -204,8 +206,7 @@ ServiceReport derive(const ServiceView& view, const Observed& observed, const Es
     if (std::optional<Reason> reason = of_replica(*r, policy, now))
       report.reasons.push_back(*std::move(reason));
   }
-  for (const Succession& s : view.successions)
-    report.reasons.push_back(of_succession(s, s.old->gap_told_at.has_value(), now));
+  for (const Succession& s : view.successions) report.reasons.push_back(of_succession(s, now));
   for (const Reason& reason : view.more) report.reasons.push_back(reason);
   if (view.older > 0) add(ReasonKind::replacing, "", view.older);
   if (view.over_tick_limit) add(ReasonKind::tick_limit, "", view.missing);

@@ -57,6 +57,26 @@ TEST(Derive, StatusFollowsFromTheReplicas) {
   }
 }
 
+TEST(Derive, AGapIsAheadOnlyWhileItIs) {
+  const Instant now = from_ms(1'000'000);
+  ReplicaRecord old = replica(ReplicaState::ready), next = replica(ReplicaState::pending);
+  old.handover_at = old.gap_told_at = now - seconds(9);
+  ServiceRecord service;
+  service.public_name = "alice/m";
+  ServiceView view;
+  view.service = &service;
+  view.living = {&old};
+  Observed seen;
+  seen.scheduler.complete_asked_at = now;
+  auto kind = [&](std::optional<Instant> ready_by, Duration gap) {
+    view.successions = {{&old, &next, now + minutes(5), ready_by, gap}};
+    return derive(view, seen, {}, Policy{}, now).reasons.at(0).kind;
+  };
+  EXPECT_EQ(kind(now + minutes(9), minutes(4)), ReasonKind::gap_ahead);
+  EXPECT_EQ(kind(std::nullopt, Duration(0)), ReasonKind::gap_ahead);
+  EXPECT_EQ(kind(now + minutes(2), Duration(0)), ReasonKind::handing_over);
+}
+
 TEST(Derive, TellsClientsWhenALoadShouldBeOver) {
   ServiceRecord service;
   service.public_name = "alice/m";

@@ -10,7 +10,7 @@
 //  - nothing is submitted or cancelled on partial, failed or old knowledge of the queue;
 //  - at most max_submits_per_tick submits and max_cancels_per_tick cancels.
 // Scaling by load will come as one more value beside Estimates.
-// Cost: n log n in the records; about 50 us for ten services.
+// Cost: n log n in the records; copies only those that change (bench/controller).
 #pragma once
 
 #include <optional>
